@@ -1,0 +1,73 @@
+# Every target is quick when nothing changed: installing and building are remembered by stamp files under build/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1 $(BIN)/pip install -q -c constraints.txt
+TYPING := build/typing/baton
+NATIVE_SOURCES := $(wildcard csrc/*)
+SANITIZED_UNITS := $(wildcard csrc/*.c)
+DRIVER_SOURCES := $(wildcard tests/native/driver/*.c)
+FUZZ_ARGS ?=
+ACCEPT_ARGS ?=
+PYTEST_ARGS ?=
+
+.PHONY: install build check test sanitize fuzz up accept bench clean
+
+install: build/stamp/install build/stamp/native
+
+build: build/stamp/native
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Baton needs Python 3.11 or newer"'
+	$(PYTHON) -m venv $(VENV)
+
+build/stamp/install: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) setuptools cython wheel
+	$(PIP) --no-build-isolation -e '.[engine,dev]'
+	mkdir -p $(@D) && touch $@
+
+build/stamp/native: setup.py $(NATIVE_SOURCES) | build/stamp/install
+	$(BIN)/python setup.py -q build_ext --inplace
+	mkdir -p $(@D) && touch $@
+
+# mypy does not follow the editable mapping, so it reads the packages through links.
+$(TYPING):
+	mkdir -p $@ && ln -sfn ../../../core $@/core && ln -sfn ../../../services $@/services
+
+check: install $(TYPING)
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p baton.core
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+
+build/sanitize/driver: $(SANITIZED_UNITS) $(DRIVER_SOURCES) $(wildcard csrc/*.h tests/native/driver/*.h)
+	mkdir -p $(@D)
+	$(CC) -std=c11 -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+		-fno-sanitize-recover=all -Icsrc $(SANITIZED_UNITS) $(DRIVER_SOURCES) -o $@
+
+build/stamp/sanitize: build/sanitize/driver
+	./build/sanitize/driver
+	mkdir -p $(@D) && touch $@
+
+sanitize: build/stamp/sanitize
+
+test: install check sanitize
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+fuzz: install
+	$(BIN)/baton fuzz $(FUZZ_ARGS)
+
+up: install
+	$(BIN)/baton up
+
+accept: install
+	$(BIN)/python tests/accept/run.py $(ACCEPT_ARGS)
+
+bench: install
+	$(BIN)/python bench/hot_paths.py
+
+clean:
+	rm -rf build core/kv/*.so
