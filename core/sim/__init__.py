@@ -1,0 +1,1 @@
+"""The simulator: the four machines under a virtual clock, with what the real world does to them."""

@@ -1,0 +1,1 @@
+"""The executor: one program that decides about steps, in three roles."""

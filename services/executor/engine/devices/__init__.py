@@ -1,0 +1,1 @@
+"""Devices: what computes step plans on KV memory of its own."""

@@ -1,0 +1,84 @@
+"""What a device must do: compute step plans in order on its own KV memory, and prove when it has finished.
+
+Between `launch` and a proven completion, the blocks that a plan names belong to the device. A completion is *pending*
+only by the device's own word; one that was never recorded is not proven, and everything else is broken.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Protocol
+
+from baton.core.errors import ServingError
+from baton.core.executor.steps import StepPlan, StepResult
+from baton.core.layout import KvLayout
+
+
+class DeviceBroken(ServingError):
+    """The device lost a step, or cannot prove that it has finished: what it may touch must never be reused."""
+
+
+class PlanRejected(ServingError):
+    """A plan names what the device does not know or cannot hold; nothing of the plan was computed."""
+
+
+class CompletionState(enum.Enum):
+    PENDING = "pending"  #: recorded; the device says that it has not finished
+    PROVEN = "proven"  #: everything launched before `record` has finished
+    BROKEN = "broken"  #: never recorded, or the device cannot say
+
+
+class Completion(Protocol):
+    """A mark in the device's order of work. Used once: created, recorded, then queried or waited for."""
+
+
+class Device(Protocol):
+    """One accelerator (or its stand-in), its KV memory and the sequences that it knows. Not thread-safe, except `query`.
+
+    Lifecycle: after construction `launch` may be called; `close` is idempotent and waits for launched work.
+    """
+
+    @property
+    def layout(self) -> KvLayout: ...
+    @property
+    def num_blocks(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def max_model_len(self) -> int:
+        """Tokens that one sequence may hold, prompt and output together."""
+        ...
+
+    @property
+    def kv_base_address(self) -> int:
+        """Address of KV memory `[block][kv_layer][plane][slot][head][head_dim]`; fixed until `close`."""
+        ...
+
+    @property
+    def kv_num_bytes(self) -> int:
+        """`num_blocks * layout.block_bytes`."""
+        ...
+
+    def create_completion(self) -> Completion: ...
+
+    def launch(self, plan: StepPlan) -> None:
+        """Start the step. May block while the device's queue is full. Raises PlanRejected before anything is launched."""
+        ...
+
+    def record(self, completion: Completion) -> None:
+        """Put the mark behind everything launched so far."""
+        ...
+
+    def query(self, completion: Completion) -> CompletionState:
+        """Never blocks; callable from any thread."""
+        ...
+
+    def wait(self, completion: Completion) -> None:
+        """Block until proven; raise DeviceBroken if it can never be. For the thread that has no other duty."""
+        ...
+
+    def collect(self, step_id: int) -> StepResult:
+        """The result of a step whose completion is proven; once for each step. Raises DeviceBroken if it is lost."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,46 @@
+"""What devices share that compute inside `launch`: their completions and the store of results not yet collected."""
+
+from __future__ import annotations
+
+from baton.core.executor.steps import StepResult
+from baton.services.executor.engine.devices.base import CompletionState, DeviceBroken
+
+
+class HostCompletion:
+    """Completion of synchronous work: proven as soon as it is recorded, since `launch` has returned by then."""
+
+    __slots__ = ("is_recorded",)
+
+    def __init__(self) -> None:
+        self.is_recorded = False
+
+
+class HostQueue:
+    """Completions and results of a synchronous device."""
+
+    def __init__(self) -> None:
+        self._results: dict[int, StepResult] = {}  #: by step_id; computed and not yet collected
+
+    def create_completion(self) -> HostCompletion:
+        return HostCompletion()
+
+    def record(self, completion: HostCompletion) -> None:
+        if completion.is_recorded:
+            raise DeviceBroken("a completion is recorded once")
+        completion.is_recorded = True
+
+    def query(self, completion: HostCompletion) -> CompletionState:
+        return CompletionState.PROVEN if completion.is_recorded else CompletionState.BROKEN
+
+    def wait(self, completion: HostCompletion) -> None:
+        if not completion.is_recorded:
+            raise DeviceBroken("waiting for a completion that was never recorded")
+
+    def store(self, result: StepResult) -> None:
+        self._results[result.step_id] = result
+
+    def collect(self, step_id: int) -> StepResult:
+        result = self._results.pop(step_id, None)
+        if result is None:
+            raise DeviceBroken(f"no result of step {step_id}")
+        return result

@@ -1,0 +1,1 @@
+"""Decoder models as flat functions of packed tokens over paged KV."""

@@ -1,0 +1,105 @@
+"""The device's own record of its sequences: tokens and block tables, which plans extend but never repeat."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from baton.core.executor.steps import NewSequence, StepItem, StepPlan
+from baton.core.wire.sampling import SamplingParams
+from baton.services.executor.engine.devices.base import PlanRejected
+
+
+def unpack_int32(data: bytes) -> array[int]:
+    """Packed little-endian int32 as an array of Python ints."""
+    values: array[int] = array("i")
+    values.frombytes(data)
+    return values
+
+
+class DeviceSequence:
+    """Tokens `[0, num_tokens)` are known; block `i` of the table holds positions `[i * block_size, (i+1) * block_size)`."""
+
+    __slots__ = ("blocks", "choice", "num_prompt_tokens", "sampling", "seq_id", "tokens")
+
+    def __init__(self, new: NewSequence) -> None:
+        self.seq_id: int = new.seq_id
+        self.tokens: array[int] = unpack_int32(new.tokens)  #: prompt, then outputs
+        self.num_prompt_tokens: int = new.num_prompt_tokens
+        self.sampling: SamplingParams = new.sampling
+        self.choice: int = new.choice
+        self.blocks: array[int] = array("i")  #: block table
+
+    def tokens_as_numpy(self) -> np.ndarray:
+        """int32[num_tokens]; a copy, so that the array may grow."""
+        return np.array(self.tokens, dtype=np.int32)
+
+
+class SequenceTable:
+    """All sequences that later plans may name. `apply` checks a whole plan before it changes anything."""
+
+    def __init__(self, block_size: int, num_blocks: int, vocab_size: int) -> None:
+        self._block_size = block_size
+        self._num_blocks = num_blocks
+        self._vocab_size = vocab_size
+        self._by_id: dict[int, DeviceSequence] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __getitem__(self, seq_id: int) -> DeviceSequence:
+        return self._by_id[seq_id]
+
+    def apply(self, plan: StepPlan) -> list[DeviceSequence]:
+        """Drop, add and extend as the plan says; the sequences of its items, in the plan's order."""
+        added = {new.seq_id: DeviceSequence(new) for new in plan.new}
+        self._check(plan, added)
+        for seq_id in plan.dropped:
+            del self._by_id[seq_id]
+        self._by_id.update(added)
+        sequences = []
+        for item in plan.items:
+            sequence = self._by_id[item.seq_id]
+            sequence.blocks.frombytes(item.new_block_ids)
+            sequences.append(sequence)
+        return sequences
+
+    def _check(self, plan: StepPlan, added: dict[int, DeviceSequence]) -> None:
+        dropped = set(plan.dropped)
+        for seq_id in plan.dropped:
+            if seq_id not in self._by_id:
+                raise PlanRejected(f"step {plan.step_id} drops unknown sequence {seq_id}")
+        for seq_id, sequence in added.items():
+            if seq_id in self._by_id and seq_id not in dropped:
+                raise PlanRejected(f"step {plan.step_id} adds sequence {seq_id} twice")
+            if len(sequence.tokens) and not 0 <= min(sequence.tokens) <= max(sequence.tokens) < self._vocab_size:
+                raise PlanRejected(f"sequence {seq_id} has a token outside [0, {self._vocab_size})")
+        for copy in plan.copies:
+            if not (0 <= copy.source < self._num_blocks and 0 <= copy.destination < self._num_blocks):
+                raise PlanRejected(f"step {plan.step_id} copies a block outside [0, {self._num_blocks})")
+            if not 0 < copy.num_slots <= self._block_size:
+                raise PlanRejected(f"step {plan.step_id} copies {copy.num_slots} slots")
+        named: set[int] = set()
+        for item in plan.items:
+            sequence = added.get(item.seq_id)
+            if sequence is None and item.seq_id not in dropped:
+                sequence = self._by_id.get(item.seq_id)
+            if sequence is None or item.seq_id in named:
+                raise PlanRejected(f"step {plan.step_id} names sequence {item.seq_id}, unknown or named twice")
+            named.add(item.seq_id)
+            self._check_item(item, sequence)
+
+    def _check_item(self, item: StepItem, sequence: DeviceSequence) -> None:
+        end = item.start + item.num_tokens
+        new_blocks = unpack_int32(item.new_block_ids)
+        if item.num_tokens < 1 or item.start < 0 or end > len(sequence.tokens):
+            raise PlanRejected(f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
+        if item.num_samples and end != len(sequence.tokens):
+            raise PlanRejected(
+                f"sequence {item.seq_id}: sampling at {end}, but {len(sequence.tokens)} tokens are known"
+            )
+        if len(new_blocks) and not 0 <= min(new_blocks) <= max(new_blocks) < self._num_blocks:
+            raise PlanRejected(f"sequence {item.seq_id}: a block outside [0, {self._num_blocks})")
+        if (len(sequence.blocks) + len(new_blocks)) * self._block_size < end:
+            raise PlanRejected(f"sequence {item.seq_id}: {end} tokens do not fit its block table")
