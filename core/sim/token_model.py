@@ -1,7 +1,8 @@
-"""The arithmetic of the model that is no model: what KV memory holds and which token follows, for simulator and fake device.
+"""The arithmetic of the model that is no model: what KV memory holds, which token follows (simulator and fake device).
 
-Each slot of KV memory holds the digest of the whole token prefix up to it, made from the digest *read at the slot before*.
-The next token is a hash of the digest *read at the last slot*: whoever reads a stale or foreign block emits wrong tokens.
+Each slot of KV memory holds the digest of the whole token prefix up to it, made from the digest *read at the slot
+before*. The next token is a hash of the digest *read at the last slot*: whoever reads a stale or foreign block emits
+wrong tokens.
 
 The mixing function is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 generators", 2014; constants of Vigna's public-domain `splitmix64.c`): a bijection of 64-bit numbers. All values are
@@ -37,7 +38,7 @@ def prefix_digest(tokens: tuple[int, ...] | list[int]) -> int:
 
 
 def check_word(digest: int) -> int:
-    """What the second plane of a slot holds beside `digest`, so that a half-written slot does not read as a whole one."""
+    """What a slot's second plane holds beside `digest`, so that a half-written slot does not read as a whole one."""
     return mix_64(digest ^ CHECK_SALT)
 
 

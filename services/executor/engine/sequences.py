@@ -19,7 +19,7 @@ def unpack_int32(data: bytes) -> array[int]:
 
 
 class DeviceSequence:
-    """Tokens `[0, num_tokens)` are known; block `i` of the table holds positions `[i * block_size, (i+1) * block_size)`."""
+    """Tokens `[0, num_tokens)` are known; block `i` of the table holds positions from `i * block_size` on."""
 
     __slots__ = ("blocks", "choice", "num_prompt_tokens", "sampling", "seq_id", "tokens")
 
@@ -96,9 +96,7 @@ class SequenceTable:
         if item.num_tokens < 1 or item.start < 0 or end > len(sequence.tokens):
             raise PlanRejected(f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
         if item.num_samples and end != len(sequence.tokens):
-            raise PlanRejected(
-                f"sequence {item.seq_id}: sampling at {end}, but {len(sequence.tokens)} tokens are known"
-            )
+            raise PlanRejected(f"sequence {item.seq_id}: sampling at {end} of {len(sequence.tokens)} known tokens")
         if len(new_blocks) and not 0 <= min(new_blocks) <= max(new_blocks) < self._num_blocks:
             raise PlanRejected(f"sequence {item.seq_id}: a block outside [0, {self._num_blocks})")
         if (len(sequence.blocks) + len(new_blocks)) * self._block_size < end:

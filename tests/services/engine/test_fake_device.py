@@ -1,4 +1,4 @@
-"""The fake device: the same tokens however the work is cut, and other tokens as soon as memory is not what it should be."""
+"""The fake device: the same tokens however the work is cut, other tokens when memory is not what it should be."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def run(device: FakeDevice, plan: StepPlan) -> list[int]:
 
 
 def decode(device: FakeDevice, seq_id: int, start: int, count: int, first_step: int = 100) -> list[int]:
-    return [
-        run(device, StepPlan(first_step + i, (), (), (), (StepItem(seq_id, start + i, 1, 1, b""),)))[0]
-        for i in range(count)
-    ]
+    plans = [StepPlan(first_step + i, (), (), (), (StepItem(seq_id, start + i, 1, 1, b""),)) for i in range(count)]
+    return [run(device, plan)[0] for plan in plans]
 
 
 def whole_answer(seed: int = 5) -> list[int]:

@@ -33,7 +33,7 @@ class Completion(Protocol):
 
 
 class Device(Protocol):
-    """One accelerator (or its stand-in), its KV memory and the sequences that it knows. Not thread-safe, except `query`.
+    """One accelerator (or its stand-in), its KV memory and its sequences. Not thread-safe, except `query`.
 
     Lifecycle: after construction `launch` may be called; `close` is idempotent and waits for launched work.
     """
@@ -62,7 +62,7 @@ class Device(Protocol):
     def create_completion(self) -> Completion: ...
 
     def launch(self, plan: StepPlan) -> None:
-        """Start the step. May block while the device's queue is full. Raises PlanRejected before anything is launched."""
+        """Start the step; may block while the device's queue is full. PlanRejected: nothing was launched."""
         ...
 
     def record(self, completion: Completion) -> None:
