@@ -1,1 +1,1 @@
-"""The simulator: the four machines under a virtual clock, with what the real world does to them."""
+"""The world that the machines run in without a socket, a thread or a clock."""

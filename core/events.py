@@ -1,0 +1,83 @@
+"""What every machine has in common: `handle(event, now) → commands`, `next_wake`, and what a session delivers.
+
+A machine reads no clock: `now` is seconds on one monotonic clock. `next_wake` is the time at which it wants a `Wake`
+(None: never); the driver reads it after every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from baton.core.errors import Reason
+from baton.core.ids import Peer
+
+
+class Wake(msgspec.Struct, frozen=True, tag=100):
+    """`next_wake` has come."""
+
+
+class PeerUp(msgspec.Struct, frozen=True, tag=101):
+    """A session with this peer begins: everything said before is either delivered or lost."""
+
+    peer: Peer
+
+
+class PeerDown(msgspec.Struct, frozen=True, tag=102):
+    """The session is over. Says nothing about the peer's life."""
+
+    peer: Peer
+    reason: str
+
+
+class Received(msgspec.Struct, frozen=True, tag=103):
+    """A message of the current session."""
+
+    peer: Peer
+    message: Any
+
+
+class Send(msgspec.Struct, frozen=True, tag=110):
+    """Say this to the peer in the current session; dropped if there is none (the next one starts with inventories)."""
+
+    peer: str
+    message: Any
+
+
+class ConnectLink(msgspec.Struct, frozen=True, tag=111):
+    """Open (or keep open) a link to this process."""
+
+    peer: Peer
+
+
+class DropLink(msgspec.Struct, frozen=True, tag=112):
+    """Close the link that ConnectLink opened."""
+
+    peer: str
+
+
+class Note(msgspec.Struct, frozen=True, tag=113):
+    """One structured log line about a request or a peer, and the counters that go with it."""
+
+    what: str
+    request_id: int = 0
+    attempt: int = 0
+    reason: Reason | None = None
+    numbers: dict[str, float] = {}
+
+
+class Machine(Protocol):
+    """One of the four deciding machines."""
+
+    next_wake: float | None
+
+    def handle(self, event: Any, now: float) -> Sequence[Any]:
+        """Apply one event and return what must be done, in order. Never raises for what a peer or client did."""
+
+    def check_invariants(self) -> None:
+        """Raise InvariantViolated if a law of this machine's state is broken."""
+
+    def quiescent(self) -> bool:
+        """Whether nothing of any request is left."""

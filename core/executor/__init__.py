@@ -1,0 +1,1 @@
+"""The machine that decides about steps: pool, sequences, walk, transfers, outbox."""

@@ -1,0 +1,87 @@
+"""The contract between the machine that plans steps and the device that computes them: plain data, no tensors.
+
+The device keeps, for each sequence, its tokens (prompt, then what was sampled) and its block table; a plan carries
+only what changes. A device computes plans strictly in the order of their `step_id`, so a plan may decode a token that
+the plan before it is still sampling.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from baton.core.wire.sampling import SamplingParams
+
+
+class NewSequence(msgspec.Struct, frozen=True, array_like=True):
+    """A sequence that the device has not seen. `tokens` is packed little-endian int32: prompt, then known outputs."""
+
+    seq_id: int  #: unique in this executor's life
+    tokens: bytes  #: int32[num_prompt_tokens + num_output_tokens]
+    num_prompt_tokens: int  #: the client's prompt; what follows in `tokens` are outputs (resumed, or P's first token)
+    sampling: SamplingParams
+    choice: int  #: which of the request's `n` answers; sampling is keyed by (seed, position of the output, choice)
+
+
+class StepItem(msgspec.Struct, frozen=True, array_like=True):
+    """Compute KV of positions `[start, start + num_tokens)` of one sequence; sample after the last one if asked.
+
+    With `num_samples` k > 0 the logits of the last position give k tokens, for choices `choice … choice + k − 1`;
+    the token of the sequence's own choice is appended to its tokens on the device.
+    """
+
+    seq_id: int
+    start: int
+    num_tokens: int
+    num_samples: int
+    new_block_ids: bytes  #: int32[k], appended to the sequence's block table before the step
+
+
+class CopyBlock(msgspec.Struct, frozen=True, array_like=True):
+    """Copy the first `num_slots` slots of block `source` to block `destination`, before the items of the step."""
+
+    source: int
+    destination: int
+    num_slots: int
+
+
+class StepPlan(msgspec.Struct, frozen=True, array_like=True):
+    """All that one step computes. Order inside the device: dropped, new, copies, items."""
+
+    step_id: int
+    dropped: tuple[int, ...]  #: seq_ids that no later plan will name
+    new: tuple[NewSequence, ...]
+    copies: tuple[CopyBlock, ...]
+    items: tuple[StepItem, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(item.num_tokens for item in self.items)
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log-probability of the chosen token, and of the most likely ones, most likely first."""
+
+    logprob: float
+    top_ids: tuple[int, ...]
+    top_logprobs: tuple[float, ...]
+
+
+class SampledToken(msgspec.Struct, frozen=True, array_like=True):
+    choice: int
+    token: int
+    logprobs: TokenLogprobs | None = None
+
+
+class ItemResult(msgspec.Struct, frozen=True, array_like=True):
+    """What the device really did for one item: its own count, never copied from the plan."""
+
+    seq_id: int
+    num_computed: int  #: tokens whose KV this step wrote
+    sampled: tuple[SampledToken, ...]
+
+
+class StepResult(msgspec.Struct, frozen=True, array_like=True):
+    step_id: int
+    items: tuple[ItemResult, ...]  #: in the order of the plan
+    duration_s: float
+    padded_batch: int = 0  #: rows that the device computed for decode, padding included

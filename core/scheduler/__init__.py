@@ -1,0 +1,1 @@
+"""The machine that decides about requests: queue, credit, placement."""

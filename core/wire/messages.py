@@ -1,0 +1,327 @@
+"""What the processes say to each other: one union for each link and direction.
+
+A request is a verb, its answer a participle, a stream item a noun. Tags are never reused; new fields go last with a
+default. Long token, block and hash lists travel packed (`bytes`), never as lists of Python integers.
+Every link is FIFO and numbered by its session: a message is delivered once, in order, or the session is reset and both
+ends start with their inventories.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from baton.core.errors import Reason
+from baton.core.executor.steps import SampledToken
+from baton.core.ids import AttemptId, Life, Peer
+from baton.core.wire.sampling import SamplingParams
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Base of all messages."""
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a request stands among others: (class, its tenant's virtual start, arrival), smallest first."""
+
+    priority_class: int
+    virtual_start: int
+    arrival: int  #: microseconds; a resumed request keeps its first arrival
+
+
+class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an attempt asks for. Written by the router, passed through by the scheduler, used by executors."""
+
+    router: Life  #: who owns the client's stream and gets the tokens
+    prompt: bytes  #: int32[num_tokens]: the client's prompt, then outputs that an earlier attempt delivered
+    num_tokens: int
+    num_prior: int  #: how many of them are outputs of earlier attempts
+    root: bytes  #: 16 bytes: root of the block-hash chain (layout, salt, adapter)
+    hashes: bytes  #: 16 bytes for each full block of `prompt`
+    sampling: SamplingParams  #: `max_tokens` counts from the client's prompt: outputs of earlier attempts included
+    num_choices: int = 1
+    first_choice: int = 0
+
+    @property
+    def num_client_tokens(self) -> int:
+        """Length of the client's prompt."""
+        return self.num_tokens - self.num_prior
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Tokens that this attempt may still sample for each choice; at least 1."""
+        return self.sampling.max_tokens - self.num_prior
+
+
+# ---- router → scheduler
+
+
+class Submit(Message, tag=1):
+    """Router → scheduler: place this attempt."""
+
+    id: AttemptId
+    work: Work
+    time_left_ms: int  #: of the request's deadline
+    age_ms: int = 0  #: since the request first arrived; a resumed request keeps its place
+    priority_class: int = 0
+    tenant: str = ""
+
+
+class Abort(Message, tag=2):
+    """Router → scheduler and executors, scheduler → executors: nobody wants this attempt any more."""
+
+    id: AttemptId
+
+
+# ---- scheduler → router
+
+
+class Placed(Message, tag=10):
+    """Scheduler → router: the attempt runs there. `prefill == decode` when one executor does both."""
+
+    id: AttemptId
+    prefill: Life
+    decode: Life
+    queued_ms: float = 0.0
+
+
+class Refusal(Message, tag=11):
+    """Scheduler → router: the attempt will not be placed; `numbers` decided it."""
+
+    id: AttemptId
+    reason: Reason
+    numbers: dict[str, float] = {}
+
+
+class AttemptFailed(Message, tag=12):
+    """Scheduler or executor → router: this attempt is over without an end; the router resumes or gives up."""
+
+    id: AttemptId
+    reason: Reason
+    detail: str = ""
+
+
+class Roster(Message, tag=13):
+    """Scheduler → router and prefill executors: the live executors, as a level (replaces the previous one)."""
+
+    executors: tuple[Peer, ...]
+
+
+# ---- scheduler → executor
+
+
+class Prefill(Message, tag=20):
+    """Scheduler → prefill executor: compute this prompt and push its KV to `decode`."""
+
+    id: AttemptId
+    work: Work
+    order: Order
+    decode: Life
+    num_blocks: int  #: credit spent on it
+    time_left_ms: int
+
+
+class Decode(Message, tag=21):
+    """Scheduler → decode executor: reserve, receive KV from `prefill`, then decode."""
+
+    id: AttemptId
+    work: Work
+    order: Order
+    prefill: Life
+    num_blocks: int
+    time_left_ms: int
+
+
+class Run(Message, tag=22):
+    """Scheduler → executor that runs decode: prefill and decode here."""
+
+    id: AttemptId
+    work: Work
+    order: Order
+    num_blocks: int
+    time_left_ms: int
+
+
+class Exited(Message, tag=23):
+    """Launcher → scheduler → executors: whoever started this process has seen its exit."""
+
+    life: Life
+
+
+# ---- executor → scheduler
+
+
+class Credit(Message, tag=30):
+    """Executor → scheduler: capacity given back or granted first, and prompt tokens that are no longer to compute."""
+
+    num_blocks: int
+    num_slots: int
+    num_prompt_tokens: int = 0
+
+
+class Ended(Message, tag=31):
+    """Executor → scheduler: it holds nothing of this attempt that it could still spend time on."""
+
+    id: AttemptId
+
+
+class PairReady(Message, tag=32):
+    """Decode executor → scheduler: KV from that prefill executor can be received."""
+
+    prefill: Life
+
+
+class PairLost(Message, tag=33):
+    """Decode executor → scheduler: place nothing on that pair."""
+
+    prefill: Life
+    reason: Reason
+
+
+class CacheChanged(Message, tag=34):
+    """Executor → scheduler: hashes that can be found in its prefix index now, and that no longer can."""
+
+    published: bytes
+    evicted: bytes
+
+
+class ExecutorInventory(Message, tag=35):
+    """Executor → scheduler, first in a session: what it holds, and its whole free credit."""
+
+    live: tuple[AttemptId, ...]
+    num_blocks: int
+    num_slots: int
+    pairs: tuple[Life, ...]
+    cached: bytes  #: hashes in its index
+    draining: bool = False
+
+
+class Draining(Message, tag=36):
+    """Executor → scheduler: place nothing new here."""
+
+
+# ---- router ↔ executor
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tokens of one choice from `offset` (0 is the client's first output token, whatever the attempt)."""
+
+    id: AttemptId
+    choice: int
+    offset: int
+    tokens: tuple[SampledToken, ...]
+    finish: str = ""  #: "stop" or "length" when these are the last
+    num_cached_tokens: int = -1  #: prompt tokens found in a prefix cache; said once by whoever prefills
+
+
+class Records(Message, tag=40):
+    """Executor → router: merged by request since the last ones."""
+
+    records: tuple[Record, ...]
+
+
+class RouterInventory(Message, tag=41):
+    """Router → executor, first in a session: its attempts there, and the next output offset that it lacks of each choice.
+
+    What is not named is aborted; outboxes are rewound to the offsets.
+    """
+
+    live: tuple[tuple[AttemptId, tuple[tuple[int, int], ...]], ...]
+
+
+class Holding(Message, tag=42):
+    """Executor → router, with every heartbeat period: the attempts that it holds for it.
+
+    Whatever the router does not know is aborted; what it misses twice in a row is resumed elsewhere.
+    """
+
+    live: tuple[AttemptId, ...]
+
+
+class Stop(Message, tag=43):
+    """Router → executor: the choice ends at this output offset (a stop string was found)."""
+
+    id: AttemptId
+    choice: int
+    offset: int
+
+
+# ---- prefill ↔ decode executor
+
+
+class TransportInfo(Message, tag=50):
+    """Both ways, first in a session: how the transport reaches this end's KV memory."""
+
+    metadata: bytes
+    base_address: int
+    num_blocks: int
+
+
+class TransportProven(Message, tag=51):
+    """Prefill → decode: the first write has landed; chunks may follow."""
+
+
+class Receive(Message, tag=52):
+    """Decode → prefill: write the blocks from `first_block` of this attempt's prompt into `block_ids`, in order."""
+
+    transfer_id: int
+    id: AttemptId
+    first_block: int
+    block_ids: bytes  #: int32[blocks of the prompt − first_block]
+    window_bytes: int  #: this end's bound on bytes posted and not landed, for all transfers of the pair
+
+
+class CloseTransfer(Message, tag=53):
+    """Decode → prefill: send nothing more and say when nothing can be in flight."""
+
+    transfer_id: int
+
+
+class ChunkPosted(Message, tag=54):
+    """Prefill → decode: the pieces of this chunk are about to be posted: drive the transport."""
+
+    transfer_id: int
+    chunk: int
+    num_bytes: int
+
+
+class ChunkLanded(Message, tag=55):
+    """Prefill → decode: every handle of this chunk reached DONE."""
+
+    transfer_id: int
+    chunk: int
+
+
+class Sealed(Message, tag=56):
+    """Prefill → decode: the prompt is computed; chunks `[0, num_chunks)` are all there will be."""
+
+    transfer_id: int
+    num_chunks: int
+    first_tokens: tuple[SampledToken, ...]  #: one for each choice; D decodes from them
+
+
+class TransferClosed(Message, tag=57):
+    """Prefill → decode: every handle of this transfer reached DONE or ERR and none will follow.
+
+    Reason ABORTED answers CloseTransfer; 0 ("finished") says that all choices ended with their first token.
+    """
+
+    transfer_id: int
+    reason: int  #: a Reason, or 0
+
+
+class TransferInventory(Message, tag=58):
+    """Decode → prefill, first in a session: the transfers that it still has open; all others are closed."""
+
+    open: tuple[int, ...]
+
+
+RouterToScheduler = Submit | Abort
+SchedulerToRouter = Placed | Refusal | AttemptFailed | Roster
+SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Roster
+ExecutorToScheduler = Credit | Ended | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining
+RouterToExecutor = RouterInventory | Abort | Stop
+ExecutorToRouter = Records | Holding | AttemptFailed
+DecodeToPrefill = TransportInfo | TransferInventory | Receive | CloseTransfer
+PrefillToDecode = TransportInfo | TransportProven | ChunkPosted | ChunkLanded | Sealed | TransferClosed
+LauncherToScheduler = Exited
+SchedulerToLauncher = Roster
