@@ -1,0 +1,234 @@
+"""One end of one link: handshake, numbering, heartbeats. Knows nothing of what is said.
+
+A session is a number chosen by the dialing end. Inside it messages are numbered, so a loss shows with the next message
+or the next heartbeat, and the answer to any loss is the same: the session is reset, both machines see PeerDown and
+PeerUp, and start with their inventories. A duplicate is dropped by its number, a frame of an old session by its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from baton.core.ids import Peer
+from baton.core.wire import frames as f
+from baton.core.wire.codec import decode_peer, encode_peer
+
+SESSION_BITS = 20  #: a session's number is its dialing end's epoch and a counter of this many bits
+
+
+class LinkTiming(NamedTuple):
+    """When a link beats and when its silence counts as loss."""
+
+    heartbeat_s: float = 1.0
+    silence_s: float = 3.5
+
+
+class Transmit(msgspec.Struct, frozen=True, tag=120):
+    """Hand these bytes to the link's socket."""
+
+    link: str
+    data: bytes
+
+
+class Up(NamedTuple):
+    """A session began."""
+
+    peer: Peer
+
+
+class Down(NamedTuple):
+    """The session ended."""
+
+    peer: Peer
+    reason: str
+
+
+class Heard(NamedTuple):
+    """The next message of the session, still encoded."""
+
+    body: bytes
+
+
+class Rejected(NamedTuple):
+    """The other end, or this one, refuses the pair."""
+
+    detail: str
+
+
+Outcome = Transmit | Up | Down | Heard | Rejected
+
+
+class Session:
+    """One end of a link. `accepts(peer)` returns why this pair must not talk, or None."""
+
+    def __init__(
+        self, own: Peer, link: str, dials: bool, accepts: Callable[[Peer], str | None], timing: LinkTiming
+    ) -> None:
+        self.link = link
+        self.dials = dials
+        self.peer: Peer | None = None  #: while up
+        self.next_wake: float | None = None
+        self._own = own
+        self._accepts = accepts
+        self._timing = timing
+        self._session = 0  #: the number of the session that is up, or asked for; 0: none yet
+        self._counter = 0
+        self._num_sent = 0
+        self._num_heard = 0
+        self._beat_at = 0.0
+        self._silent_at = 0.0
+
+    # ---- what the node asks for
+
+    def dial(self, now: float) -> list[Outcome]:
+        """Dialing end: begin a new session."""
+        out = self._drop("dialed again")
+        self._counter += 1
+        self._session = (self._own.epoch << SESSION_BITS) | self._counter
+        return [*out, *self._knock(now)]
+
+    def _knock(self, now: float) -> list[Outcome]:
+        """Ask for the session, again under the same number: a slow answer to the first Hello still counts."""
+        self.next_wake = now + self._timing.heartbeat_s
+        return [self._transmit(f.Hello(f.PROTOCOL_VERSION, self._session, encode_peer(self._own)))]
+
+    def say(self, body: bytes) -> list[Outcome]:
+        """Send the next message; dropped without a session (the next one starts with inventories)."""
+        if self.peer is None:
+            return []
+        frame = f.Data(self._session, self._num_sent, body)
+        self._num_sent += 1
+        return [self._transmit(frame)]
+
+    def reset(self, reason: str, now: float) -> list[Outcome]:
+        """End the session because of what this end saw; a new one follows."""
+        if self.dials:
+            return [*self._drop(reason), *self.dial(now)]
+        session = self._session
+        return [*self._drop(reason), self._transmit(f.Reset(session))]
+
+    def close(self) -> list[Outcome]:
+        """End the session for good; the peer is told."""
+        if self.peer is None:
+            return []
+        bye = self._transmit(f.Reset(self._session))
+        return [*self._drop("closed"), bye]
+
+    def wake(self, now: float) -> list[Outcome]:
+        """`next_wake` has come."""
+        if self.peer is None:
+            return self._knock(now) if self.dials else []
+        if now >= self._silent_at:
+            return self.reset("silence", now)
+        out: list[Outcome] = []
+        if now >= self._beat_at:
+            self._beat_at = now + self._timing.heartbeat_s
+            out.append(self._transmit(f.Beat(self._session, self._num_sent)))
+        self.next_wake = min(self._beat_at, self._silent_at)
+        return out
+
+    # ---- what the link brings
+
+    def hear(self, frame: f.AnyFrame, now: float) -> list[Outcome]:
+        """Apply one frame of the other end."""
+        match frame:
+            case f.Data():
+                return self._hear_data(frame, now)
+            case f.Beat():
+                return self._hear_beat(frame, now)
+            case f.Hello():
+                return self._hear_hello(frame, now)
+            case f.Welcome():
+                return self._hear_welcome(frame, now)
+            case f.Reset():
+                return self._hear_reset(frame, now)
+            case f.Reject():
+                return self._hear_reject(frame, now)
+
+    def _hear_data(self, frame: f.Data, now: float) -> list[Outcome]:
+        if not self._is_current(frame.session):
+            return self._stranger(frame.session)
+        self._silent_at = now + self._timing.silence_s
+        if frame.number < self._num_heard:
+            return []
+        if frame.number > self._num_heard:
+            return self.reset(f"message {self._num_heard} is missing", now)
+        self._num_heard += 1
+        return [Heard(frame.body)]
+
+    def _hear_beat(self, frame: f.Beat, now: float) -> list[Outcome]:
+        if not self._is_current(frame.session):
+            return self._stranger(frame.session)
+        self._silent_at = now + self._timing.silence_s
+        if frame.num_sent > self._num_heard:
+            return self.reset(f"message {self._num_heard} is missing", now)
+        return []
+
+    def _hear_hello(self, frame: f.Hello, now: float) -> list[Outcome]:
+        if self.dials:
+            return []
+        if self.peer is not None and frame.session == self._session:
+            return [self._transmit(f.Welcome(frame.session, encode_peer(self._own)))]
+        if frame.version != f.PROTOCOL_VERSION:
+            detail = f"protocol version {frame.version}, this end speaks {f.PROTOCOL_VERSION}"
+            return [self._transmit(f.Reject(frame.session, detail)), Rejected(detail)]
+        peer = decode_peer(frame.body)
+        refusal = self._accepts(peer)
+        if refusal is not None:
+            return [self._transmit(f.Reject(frame.session, refusal)), Rejected(refusal)]
+        out = self._drop("the peer began a new session")
+        self._session = frame.session
+        welcome = self._transmit(f.Welcome(frame.session, encode_peer(self._own)))
+        return [*out, welcome, self._rise(peer, now)]
+
+    def _hear_welcome(self, frame: f.Welcome, now: float) -> list[Outcome]:
+        if not self.dials or self.peer is not None or frame.session != self._session:
+            return []
+        peer = decode_peer(frame.body)
+        refusal = self._accepts(peer)
+        if refusal is not None:
+            return [Rejected(refusal)]
+        return [self._rise(peer, now)]
+
+    def _hear_reset(self, frame: f.Reset, now: float) -> list[Outcome]:
+        if frame.session != self._session:
+            return []
+        if self.dials:
+            return [*self._drop("the peer reset the session"), *self.dial(now)]
+        return self._drop("the peer reset the session")
+
+    def _hear_reject(self, frame: f.Reject, now: float) -> list[Outcome]:
+        if frame.session != self._session or not self.dials:
+            return []
+        return [*self._drop("rejected"), Rejected(frame.detail)]
+
+    # ---- inside
+
+    def _is_current(self, session: int) -> bool:
+        return self.peer is not None and session == self._session
+
+    def _stranger(self, session: int) -> list[Outcome]:
+        """A frame of a session that is not up here. Only the accepting end answers, so that no echo can circle."""
+        if self.dials or session == 0:
+            return []
+        return [self._transmit(f.Reset(session))]
+
+    def _rise(self, peer: Peer, now: float) -> Outcome:
+        self.peer = peer
+        self._num_sent = self._num_heard = 0
+        self._beat_at = now + self._timing.heartbeat_s
+        self._silent_at = now + self._timing.silence_s
+        self.next_wake = self._beat_at
+        return Up(peer)
+
+    def _drop(self, reason: str) -> list[Outcome]:
+        peer, self.peer = self.peer, None
+        if not self.dials:
+            self.next_wake = None
+        return [] if peer is None else [Down(peer, reason)]
+
+    def _transmit(self, frame: f.AnyFrame) -> Transmit:
+        return Transmit(self.link, f.encode_frame(frame))

@@ -1,0 +1,194 @@
+"""A process without its I/O: one deciding machine and the sessions of its links, as one machine.
+
+This is what the driver runs, the journal records and the simulator permutes: `handle(event, now) → commands`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from baton.core.errors import BadMessage
+from baton.core.events import ConnectLink, DropLink, Machine, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.ids import Peer
+from baton.core.session.machine import Down, Heard, LinkTiming, Outcome, Rejected, Session, Transmit, Up
+from baton.core.wire.codec import decode_message, encode_message, may_link
+from baton.core.wire.frames import decode_frame
+
+
+class FrameArrived(msgspec.Struct, frozen=True, tag=130):
+    """The socket of `link` brought these bytes. Dialed links are named like their peer, accepted ones like their
+    connection."""
+
+    link: str
+    data: bytes
+
+
+class OpenLink(msgspec.Struct, frozen=True, tag=131):
+    """Driver: connect a socket for this link."""
+
+    link: str
+    address: str
+
+
+class CloseLink(msgspec.Struct, frozen=True, tag=132):
+    """Driver: close the socket of this link."""
+
+    link: str
+
+
+class LinkFull(msgspec.Struct, frozen=True, tag=133):
+    """The socket of `link` took no more bytes: what was said is lost."""
+
+    link: str
+
+
+class Node:
+    """Joins a machine to its links. At most one session is up with each peer name; the newest epoch wins."""
+
+    def __init__(self, own: Peer, machine: Machine, timing: LinkTiming | None = None) -> None:
+        self.own = own
+        self.machine = machine
+        self.next_wake: float | None = None
+        self._timing = timing or LinkTiming()
+        self._sessions: dict[str, Session] = {}  #: by link
+        self._link_of: dict[str, str] = {}  #: peer name → the link whose session with it is up
+        self._dialed: dict[str, Peer] = {}  #: link → whom it was opened for
+        self._epochs: dict[str, int] = {}  #: peer name → newest epoch that was up
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Apply one event of the driver (or of the machine's own I/O) and return all commands, in order."""
+        out: list[Any] = []
+        match event:
+            case FrameArrived():
+                self._frame(event, now, out)
+            case LinkFull():
+                session = self._sessions.get(event.link)
+                if session is not None:
+                    self._apply(session, session.reset("the link is full", now), now, out)
+            case Wake():
+                self._wake(now, out)
+            case ConnectLink() | DropLink():
+                self._perform([event], now, out)
+            case _:
+                self._perform(self.machine.handle(event, now), now, out)
+        self._set_wake()
+        return out
+
+    def check_invariants(self) -> None:
+        self.machine.check_invariants()
+
+    def _wake(self, now: float, out: list[Any]) -> None:
+        for session in list(self._sessions.values()):
+            if session.next_wake is not None and session.next_wake <= now:
+                self._apply(session, session.wake(now), now, out)
+        if self.machine.next_wake is not None and self.machine.next_wake <= now:
+            self._perform(self.machine.handle(Wake(), now), now, out)
+
+    def _frame(self, event: FrameArrived, now: float, out: list[Any]) -> None:
+        session = self._sessions.get(event.link)
+        try:
+            frame = decode_frame(event.data)
+            if session is None:
+                session = Session(self.own, event.link, False, self._refusal, self._timing)
+                self._sessions[event.link] = session
+            self._apply(session, session.hear(frame, now), now, out)
+        except BadMessage as error:
+            out.append(Note(f"bad frame on {event.link}: {error}"))
+
+    def _apply(self, session: Session, outcomes: Sequence[Outcome], now: float, out: list[Any]) -> None:
+        """Hand a session's outcomes on; the machine's answers are performed at once, in order."""
+        for outcome in outcomes:
+            match outcome:
+                case Transmit():
+                    out.append(outcome)
+                case Heard():
+                    self._heard(session, outcome, now, out)
+                case Up():
+                    self._up(session, outcome.peer, now, out)
+                case Down():
+                    if self._link_of.get(outcome.peer.name) == session.link:
+                        del self._link_of[outcome.peer.name]
+                    self._perform(self.machine.handle(PeerDown(outcome.peer, outcome.reason), now), now, out)
+                case Rejected():
+                    out.append(Note(f"{session.link} rejected: {outcome.detail}"))
+        if not session.dials and session.peer is None and self._sessions.get(session.link) is session:
+            del self._sessions[session.link]
+
+    def _up(self, session: Session, peer: Peer, now: float, out: list[Any]) -> None:
+        old = self._link_of.get(peer.name)
+        if old is not None and old != session.link:
+            self._apply(self._sessions[old], self._sessions[old].reset("the peer came on another link", now), now, out)
+        self._epochs[peer.name] = peer.epoch
+        self._link_of[peer.name] = session.link
+        self._perform(self.machine.handle(PeerUp(peer), now), now, out)
+
+    def _heard(self, session: Session, heard: Heard, now: float, out: list[Any]) -> None:
+        peer = session.peer
+        if peer is None:  # an answer to an earlier message of this turn ended the session
+            return
+        try:
+            message = decode_message(heard.body, peer.role, self.own.role)
+        except BadMessage as error:
+            out.append(Note(f"bad message on {session.link}: {error}"))
+            self._apply(session, session.reset("bad message", now), now, out)
+            return
+        self._perform(self.machine.handle(Received(peer, message), now), now, out)
+
+    def _perform(self, commands: Sequence[Any], now: float, out: list[Any]) -> None:
+        pending = deque(commands)
+        while pending:
+            command = pending.popleft()
+            match command:
+                case Send():
+                    link = self._link_of.get(command.peer)
+                    if link is not None:
+                        out.extend(self._sessions[link].say(encode_message(command.message)))
+                case ConnectLink():
+                    self._connect(command.peer, now, out)
+                case DropLink():
+                    self._disconnect(command.peer, now, out)
+                case _:
+                    out.append(command)
+
+    def _connect(self, peer: Peer, now: float, out: list[Any]) -> None:
+        known = self._dialed.get(peer.name)
+        if known is not None and known.address == peer.address:
+            self._dialed[peer.name] = peer
+            return
+        if known is not None:
+            self._disconnect(peer.name, now, out)
+        session = Session(self.own, peer.name, True, self._refusal, self._timing)
+        self._sessions[peer.name] = session
+        self._dialed[peer.name] = peer
+        out.append(OpenLink(peer.name, peer.address))
+        self._apply(session, session.dial(now), now, out)
+
+    def _disconnect(self, name: str, now: float, out: list[Any]) -> None:
+        session = self._sessions.get(name)
+        if session is None or name not in self._dialed:
+            return
+        del self._dialed[name]
+        self._apply(session, session.close(), now, out)
+        del self._sessions[name]
+        out.append(CloseLink(name))
+
+    def _refusal(self, peer: Peer) -> str | None:
+        """Why this process must not talk with that one, or None."""
+        if not may_link(peer.role, self.own.role):
+            return f"a {peer.role.name} has no link to a {self.own.role.name}"
+        if peer.epoch < self._epochs.get(peer.name, 0):
+            return f"epoch {peer.epoch} of {peer.name} is over"
+        ours, theirs = self.own.layout_fingerprint, peer.layout_fingerprint
+        if ours and theirs and ours != theirs:
+            return "the KV layouts (model, tokenizer, block size or geometry) differ"
+        return None
+
+    def _set_wake(self) -> None:
+        wakes = [s.next_wake for s in self._sessions.values() if s.next_wake is not None]
+        if self.machine.next_wake is not None:
+            wakes.append(self.machine.next_wake)
+        self.next_wake = min(wakes) if wakes else None

@@ -1,0 +1,80 @@
+"""The outermost frames of a link. They are read before anything is known of the peer, so they are few and small.
+
+A Hello is decoded in two phases: its version first, its body only if the version is ours.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from baton.core.errors import BadMessage
+
+PROTOCOL_VERSION = 1
+MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Base of all frames. `session` is the number that the dialing end chose for this session."""
+
+
+class Hello(Frame, tag=1):
+    """Dialing end: begin a session. `body` is the encoded `Peer` of the sender."""
+
+    version: int
+    session: int
+    body: bytes
+
+
+class Welcome(Frame, tag=2):
+    """Accepting end: the session begins. `body` is the encoded `Peer` of the sender."""
+
+    session: int
+    body: bytes
+
+
+class Reject(Frame, tag=3):
+    """Accepting end: no session with you, and why."""
+
+    session: int
+    detail: str
+
+
+class Data(Frame, tag=4):
+    """Message `number` (counted from 0) of this direction of the session."""
+
+    session: int
+    number: int
+    body: bytes
+
+
+class Beat(Frame, tag=5):
+    """Still there; `num_sent` messages were said so far in this direction."""
+
+    session: int
+    num_sent: int
+
+
+class Reset(Frame, tag=6):
+    """This session is over or unknown here: say Hello again."""
+
+    session: int
+
+
+AnyFrame = Hello | Welcome | Reject | Data | Beat | Reset
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(AnyFrame)
+
+
+def encode_frame(frame: AnyFrame) -> bytes:
+    return _encoder.encode(frame)
+
+
+def decode_frame(data: bytes) -> AnyFrame:
+    """Raises BadMessage for whatever is no frame."""
+    if len(data) > MAX_FRAME_BYTES:
+        raise BadMessage(f"frame of {len(data)} bytes, at most {MAX_FRAME_BYTES} are taken")
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise BadMessage(f"no frame: {error}") from error
