@@ -1,0 +1,63 @@
+"""The knobs of the four machines: frozen, with units in their names, each with one effect and one finite default."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Knobs of one executor's machine."""
+
+    token_budget: int = 2048  #: tokens that one step may compute
+    long_prefill_tokens: int = 2048  #: of one prompt in one step
+    num_slots: int = 256  #: sequences that it may hold, waiting ones included
+    growth_reserve: int = 512  #: output tokens that a decode reservation covers at once
+    num_queued_steps: int = 2  #: steps with the device at once, at most 2
+    piece_bytes: int = 4 << 20  #: largest single write of KV
+    window_bytes: int = 512 << 20  #: KV bytes posted and not landed, for each pair of executors
+    total_window_bytes: int = 1 << 30  #: the same, over all decode executors that this one writes to
+    parked_tokens: int = 8192  #: computed prompt tokens that may wait for their transfer before new prompts wait
+    quarantine_blocks: int = 0  #: blocks of one prefill executor in quarantine at which its pair closes; 0: a quarter
+    holding_interval_s: float = 1.0  #: between two Holding messages to a router
+    router_silence_s: float = 30.0  #: a router's requests end this long after its last session
+
+    def validate(self) -> None:
+        """Raises ValueError with the knob's name."""
+        _positive(self, "token_budget", "long_prefill_tokens", "num_slots", "piece_bytes", "window_bytes")
+        _positive(self, "total_window_bytes", "parked_tokens", "holding_interval_s", "router_silence_s")
+        if self.num_queued_steps not in (1, 2):
+            raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
+        if self.growth_reserve < 1:
+            raise ValueError(f"growth_reserve = {self.growth_reserve}: at least 1")
+        if self.quarantine_blocks < 0:
+            raise ValueError(f"quarantine_blocks = {self.quarantine_blocks}: at least 0")
+
+
+class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Knobs of the scheduler's machine."""
+
+    max_queued: int = 4096  #: attempts that wait for a place
+    steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
+    bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
+
+    def validate(self) -> None:
+        """Raises ValueError with the knob's name."""
+        _positive(self, "max_queued", "steps_ahead", "bypass_s")
+
+
+class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Knobs of the router's machine."""
+
+    max_streams: int = 8192  #: accepted requests at once
+    max_attempts: int = 8  #: failed attempts of one leg; preemptions do not count
+    settle_s: float = 1.0  #: an attempt that its executor does not name in two Holdings this far apart is lost
+
+    def validate(self) -> None:
+        """Raises ValueError with the knob's name."""
+        _positive(self, "max_streams", "max_attempts", "settle_s")
+
+
+def _positive(config: msgspec.Struct, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) <= 0:
+            raise ValueError(f"{name} = {getattr(config, name)}: must be positive")
