@@ -1,0 +1,70 @@
+"""The CPU device: computes each step inside `launch`, with torch and the native kernels."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
+from baton.core.layout import KvLayout
+from baton.services.executor.engine.batch import Batch, build_batch
+from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
+from baton.services.executor.engine.models.config import DecoderConfig
+from baton.services.executor.engine.models.decoder import Decoder
+from baton.services.executor.engine.models.weights import DecoderWeights
+from baton.services.executor.engine.sampler import sample_rows
+from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
+
+
+class CpuDevice(HostQueue):
+    """One decoder, its weights and its KV memory on the host."""
+
+    def __init__(self, folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int) -> None:
+        super().__init__()
+        self.layout = layout
+        self.num_blocks = num_blocks
+        self.vocab_size = config.vocab_size
+        self.max_model_len = config.max_model_len
+        self.cache = KvCache(layout, num_blocks)
+        self.decoder = Decoder(config, DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype]), self.cache)
+        self._sequences = SequenceTable(layout.block_size, num_blocks, config.vocab_size)
+
+    @property
+    def kv_base_address(self) -> int:
+        return self.cache.base_address
+
+    @property
+    def kv_num_bytes(self) -> int:
+        return self.cache.num_bytes
+
+    def launch(self, plan: StepPlan) -> None:
+        started_at = time.perf_counter()
+        sequences = self._sequences.apply(plan)
+        with torch.inference_mode():
+            for copy in plan.copies:
+                self.cache.copy(copy)
+            items: tuple[ItemResult, ...] = ()
+            num_decodes = 0
+            if plan.items:
+                batch = build_batch(plan.items, sequences, self.layout.block_size)
+                num_decodes = len(batch.decode_rows)
+                items = self._compute(plan.items, sequences, batch)
+        self.store(StepResult(plan.step_id, items, time.perf_counter() - started_at, num_decodes))
+
+    def close(self) -> None:
+        """Nothing runs after `launch`; memory goes with the object."""
+
+    def _compute(
+        self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
+    ) -> tuple[ItemResult, ...]:
+        logits = self.decoder.forward(batch)
+        sampling = [(item, sequence) for item, sequence in zip(items, sequences, strict=True) if item.num_samples]
+        drawn = sample_rows(logits, [sequence for _, sequence in sampling], [item.num_samples for item, _ in sampling])
+        by_sequence = {}
+        for (item, sequence), tokens in zip(sampling, drawn, strict=True):
+            sequence.tokens.append(tokens[0].token)
+            by_sequence[item.seq_id] = tokens
+        return tuple(ItemResult(item.seq_id, item.num_tokens, by_sequence.get(item.seq_id, ())) for item in items)

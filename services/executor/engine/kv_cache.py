@@ -1,0 +1,50 @@
+"""Paged KV memory as one tensor `[block][kv_layer][plane][slot][head][head_dim]`."""
+
+from __future__ import annotations
+
+import torch
+
+from baton.core.executor.steps import CopyBlock
+from baton.core.layout import KvLayout
+
+TORCH_DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+class KvCache:
+    """The memory of one device; allocated once, never moved."""
+
+    def __init__(self, layout: KvLayout, num_blocks: int) -> None:
+        shape = (num_blocks, layout.num_kv_layers, 2, layout.block_size, layout.num_kv_heads, layout.head_dim)
+        self.memory = torch.zeros(shape, dtype=TORCH_DTYPES[layout.dtype])
+        self.num_blocks = num_blocks
+        self.block_size = layout.block_size
+
+    @property
+    def base_address(self) -> int:
+        return self.memory.data_ptr()
+
+    @property
+    def num_bytes(self) -> int:
+        return self.memory.numel() * self.memory.element_size()
+
+    def copy(self, copy: CopyBlock) -> None:
+        """First `num_slots` slots of all planes of one block to another."""
+        self.memory[copy.destination, :, :, : copy.num_slots] = self.memory[copy.source, :, :, : copy.num_slots]
+
+    def write(self, kv_layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store [num_tokens, num_kv_heads, head_dim] at int64[num_tokens] slots."""
+        blocks, offsets = slots // self.block_size, slots % self.block_size
+        self.memory[blocks, kv_layer, 0, offsets] = keys
+        self.memory[blocks, kv_layer, 1, offsets] = values
+
+    def gather(self, kv_layer: int, blocks: torch.Tensor, num_tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of the first `num_tokens` positions of a block table: each [num_tokens, heads, head_dim]."""
+        planes = self.memory[blocks, kv_layer]  # [num_blocks, 2, block_size, heads, head_dim]
+        keys = planes[:, 0].flatten(0, 1)[:num_tokens]
+        values = planes[:, 1].flatten(0, 1)[:num_tokens]
+        return keys, values

@@ -1,0 +1,84 @@
+"""Making a device: the one place that knows all kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from baton.core.errors import Incompatible
+from baton.core.layout import DTYPE_BYTES, KvLayout
+from baton.services.executor.engine.devices.base import Device
+from baton.services.executor.engine.devices.fake import FakeDevice, fake_layout
+from baton.services.executor.engine.models.families import read_decoder_config
+from baton.services.model.folder import read_model_info
+
+if TYPE_CHECKING:
+    from baton.services.executor.engine.models.config import DecoderConfig
+
+DeviceKind = Literal["cpu", "fake"]
+
+
+def load_device(
+    kind: DeviceKind,
+    model_folder: Path | None = None,
+    *,
+    num_blocks: int = 0,
+    kv_bytes: int = 0,
+    block_size: int = 64,
+    num_threads: int = 1,
+    dtype: str = "",
+) -> Device:
+    """A device ready for `launch`. Exactly one of `num_blocks` and `kv_bytes` says how much KV memory it has.
+
+    `dtype`: what the CPU computes in and keeps KV in; by default what the model folder asks for (float32 but for the
+    tiny model). The fake device reads only the vocabulary size of a model folder, if it is given one.
+    """
+    if (num_blocks > 0) == (kv_bytes > 0):
+        raise Incompatible(f"say num_blocks or kv_bytes: {num_blocks=}, {kv_bytes=}")
+    if kind == "fake":
+        return _load_fake(model_folder, num_blocks or kv_bytes // fake_layout(block_size).block_bytes, block_size)
+    if model_folder is None:
+        raise Incompatible("the cpu device needs a model folder")
+    config = read_decoder_config(model_folder)
+    layout = cpu_layout(model_folder, config, block_size, dtype)
+    return _load_cpu(model_folder, config, layout, num_blocks or kv_bytes // layout.block_bytes, num_threads)
+
+
+def cpu_layout(folder: Path, config: DecoderConfig, block_size: int, dtype: str = "") -> KvLayout:
+    """The geometry of a model's KV; the fingerprints are those that the folder's `baton.json` holds."""
+    info = read_model_info(folder)
+    chosen = dtype or info.dtype
+    if chosen not in DTYPE_BYTES:
+        raise Incompatible(f"dtype {chosen!r} is none of {', '.join(DTYPE_BYTES)}")
+    return KvLayout(
+        config.num_kv_layers,
+        config.num_kv_heads,
+        config.head_dim,
+        chosen,
+        block_size,
+        info.model_fingerprint,
+        info.tokenizer_fingerprint,
+    )
+
+
+def _load_fake(model_folder: Path | None, num_blocks: int, block_size: int) -> FakeDevice:
+    if model_folder is None:
+        return FakeDevice(num_blocks, block_size)
+    info = read_model_info(model_folder)
+    device = FakeDevice(num_blocks, block_size, vocab_size=info.vocab_size, max_model_len=info.max_model_len)
+    device.layout = msgspec.structs.replace(device.layout, tokenizer_fingerprint=info.tokenizer_fingerprint)
+    return device
+
+
+def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int) -> Device:
+    """torch is imported here, so that processes with a fake device start without it."""
+    import torch
+
+    from baton.services.executor.engine.devices.cpu import CpuDevice
+
+    if num_blocks < 1:
+        raise Incompatible(f"KV memory holds no block of {layout.block_bytes} bytes")
+    torch.set_num_threads(num_threads)
+    return CpuDevice(folder, config, layout, num_blocks)

@@ -1,0 +1,143 @@
+"""From logits to tokens, row by row: what one row draws never depends on the other rows.
+
+The draw is an inverse distribution function over the tokens that survive top-k, top-p and min-p, in the order of
+falling probability (ties: lower id first), at `keyed_uniform(seed, output position, choice)`, computed in float64.
+Reported log-probabilities are those of the model's own logits at temperature 1, before any bias or penalty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from baton.core.executor.steps import SampledToken, TokenLogprobs
+from baton.core.wire.sampling import SamplingParams
+from baton.services.executor.engine.devices.base import DeviceBroken
+from baton.services.executor.engine.philox import keyed_uniform
+from baton.services.executor.engine.sequences import DeviceSequence
+
+FIRST_CANDIDATES = 64  #: how many likely tokens are sorted before all of them are
+
+
+def sample_rows(
+    logits: torch.Tensor, sequences: list[DeviceSequence], counts: list[int]
+) -> list[tuple[SampledToken, ...]]:
+    """`counts[i]` choices from row i of [num_rows, vocab_size], whose input was the last token of `sequences[i]`."""
+    best = logits.argmax(dim=1)
+    if not torch.isfinite(logits.gather(1, best.unsqueeze(1))).all():
+        raise DeviceBroken("the model's logits are not finite")
+    return [
+        _sample_row(row, greedy, sequence, count)
+        for row, greedy, sequence, count in zip(logits, best.tolist(), sequences, counts, strict=True)
+    ]
+
+
+def _sample_row(row: torch.Tensor, best: int, sequence: DeviceSequence, count: int) -> tuple[SampledToken, ...]:
+    params = sequence.sampling
+    choices = range(sequence.choice, sequence.choice + count)
+    if _is_plain_greedy(params, sequence):
+        tokens = [best] * count
+    else:
+        modified = _modify_logits(row.numpy().astype(np.float64), params, sequence)
+        tokens = _choose(modified, params, len(sequence.tokens) - sequence.num_prompt_tokens, choices)
+    if params.num_logprobs < 0:
+        return tuple(SampledToken(choice, token) for choice, token in zip(choices, tokens, strict=True))
+    logprobs = log_softmax(row.numpy().astype(np.float64))
+    top = most_likely(logprobs, params.num_logprobs)
+    top_ids, top_values = tuple(top.tolist()), tuple(logprobs[top].tolist())
+    return tuple(
+        SampledToken(choice, token, TokenLogprobs(float(logprobs[token]), top_ids, top_values))
+        for choice, token in zip(choices, tokens, strict=True)
+    )
+
+
+def _is_plain_greedy(params: SamplingParams, sequence: DeviceSequence) -> bool:
+    is_modified = params.logit_bias or _forbids_ends(params, sequence) or _has_penalty(params)
+    return params.temperature == 0 and not is_modified
+
+
+def _has_penalty(params: SamplingParams) -> bool:
+    return params.repetition_penalty != 1.0 or params.presence_penalty != 0.0 or params.frequency_penalty != 0.0
+
+
+def _forbids_ends(params: SamplingParams, sequence: DeviceSequence) -> bool:
+    """The token drawn now is output number `len(outputs) + 1`: an end is allowed from number `min_tokens` on."""
+    return len(sequence.tokens) - sequence.num_prompt_tokens + 1 < params.min_tokens
+
+
+def _modify_logits(logits: np.ndarray, params: SamplingParams, sequence: DeviceSequence) -> np.ndarray:
+    """Bias, penalties and forbidden ends, in place on float64[vocab_size]."""
+    for token, bias in params.logit_bias:
+        logits[token] += bias
+    if _has_penalty(params):
+        _penalize(logits, params, sequence)
+    if _forbids_ends(params, sequence):
+        logits[[token for token in params.stop_token_ids if 0 <= token < len(logits)]] = -np.inf
+    return logits
+
+
+def _penalize(logits: np.ndarray, params: SamplingParams, sequence: DeviceSequence) -> None:
+    tokens = sequence.tokens_as_numpy()
+    if params.repetition_penalty != 1.0:
+        seen = np.unique(tokens)
+        values = logits[seen]
+        logits[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
+    outputs, times = np.unique(tokens[sequence.num_prompt_tokens :], return_counts=True)
+    logits[outputs] -= params.presence_penalty + params.frequency_penalty * times
+
+
+def _choose(logits: np.ndarray, params: SamplingParams, position: int, choices: range) -> list[int]:
+    if params.temperature == 0:
+        return [int(logits.argmax())] * len(choices)
+    uniforms = [keyed_uniform(params.seed, position, choice) for choice in choices]
+    return draw(logits / params.temperature, params.top_k, params.top_p, params.min_p, uniforms)
+
+
+def draw(logits: np.ndarray, top_k: int, top_p: float, min_p: float, uniforms: list[float]) -> list[int]:
+    """One token for each uniform number, from float64[vocab_size] logits that temperature has already divided.
+
+    Sorts only as many of the likeliest tokens as the answer depends on.
+    """
+    weights = np.exp(logits - logits.max())
+    num_candidates = min(top_k or len(logits), len(logits))
+    is_all = num_candidates == len(logits)
+    mass = float(weights.sum() if is_all else weights[most_likely(logits, num_candidates)].sum())
+    num_sorted = min(FIRST_CANDIDATES, num_candidates)
+    while True:
+        order = most_likely(logits, num_sorted)
+        sorted_weights = weights[order]
+        cumulative = np.cumsum(sorted_weights)
+        num_kept = _num_kept(sorted_weights, cumulative, mass, top_p, min_p)
+        is_cut = num_kept < num_sorted or num_sorted == num_candidates
+        if is_cut or (top_p >= 1.0 and min_p <= 0.0):
+            kept_mass = cumulative[num_kept - 1] if is_cut else mass
+            indices = np.searchsorted(cumulative, np.array(uniforms) * kept_mass, side="right")
+            if is_cut or (indices < num_kept).all():
+                return order[np.minimum(indices, num_kept - 1)].tolist()
+        num_sorted = min(num_sorted * 16, num_candidates)
+
+
+def _num_kept(weights: np.ndarray, cumulative: np.ndarray, mass: float, top_p: float, min_p: float) -> int:
+    """How many of the sorted tokens survive: the fewest that hold `top_p` of the mass, none below `min_p` of the best.
+
+    A token of no weight (forbidden) never survives.
+    """
+    by_min_p = np.count_nonzero(weights >= min_p) if min_p > 0 else np.count_nonzero(weights)
+    by_top_p = int(np.searchsorted(cumulative, top_p * mass)) + 1 if top_p < 1.0 else len(weights)
+    return max(1, min(int(by_min_p), by_top_p, len(weights)))
+
+
+def most_likely(values: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the `count` largest values, largest first, ties by index: the start of a stable full sort."""
+    if count <= 0:
+        return np.empty(0, dtype=np.int64)
+    if count >= len(values):
+        return np.argsort(-values, kind="stable")
+    border = np.partition(values, len(values) - count)[len(values) - count]
+    candidates = np.flatnonzero(values >= border)
+    return candidates[np.argsort(-values[candidates], kind="stable")][:count]
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())
