@@ -47,7 +47,6 @@ def native_extensions() -> list[Extension]:
             extra_compile_args=flags,
         )
         for name, units in EXTENSIONS.items()
-        if (ROOT / "csrc" / f"{name}.pyx").exists()
     ]
 
 

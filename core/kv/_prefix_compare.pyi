@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def first_difference(a: Buffer, b: Buffer) -> int: ...
