@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define TOKEN_BYTES 4
-#define STRIDE_BYTES 256
+#define STRIDE_BYTES 4096
 
 size_t first_difference(const uint8_t *a, const uint8_t *b, size_t count) {
     size_t size = count * TOKEN_BYTES, at = 0;
