@@ -34,10 +34,10 @@ build/stamp/native: setup.py $(NATIVE_SOURCES) | build/stamp/install
 	mkdir -p $(@D) && touch $@
 
 # mypy does not follow the editable mapping, so it reads the packages through links.
-$(TYPING):
-	mkdir -p $@ && ln -sfn ../../../core $@/core && ln -sfn ../../../services $@/services
+$(TYPING)/core:
+	mkdir -p $(@D) && ln -sfn ../../../services $(@D)/services && ln -sfn ../../../core $@
 
-check: install $(TYPING)
+check: install | $(TYPING)/core
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p baton.core
 	$(BIN)/lint-imports

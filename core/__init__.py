@@ -1,1 +1,1 @@
-"""Baton's decisions: four pure machines and what they decide with. Nothing here does I/O, reads a clock or imports torch."""
+"""Baton's decisions: four pure machines and what they decide with. No I/O, no clock, no torch."""

@@ -8,8 +8,8 @@ tokens are little-endian int32. Keys and hashes are 16 `bytes`.
 
 - `siphash128(key, data)`: the PRF itself.
 - `root_hash(key, layout_fingerprint, salt, adapter)`: the hash before the first block.
-- `hash_chain(key, root, tokens, block_size, lanes=True)`: the hashes of all full blocks, concatenated. `tokens` is bytes,
-  or any contiguous buffer of 32-bit integers. `lanes=False` forces the portable code, which gives the same digests.
+- `hash_chain(key, root, tokens, block_size, lanes=True)`: the hashes of all full blocks, concatenated. `tokens` is
+  bytes, or any contiguous buffer of 32-bit integers. `lanes=False` forces the portable code: the same digests.
 - `extend_chain(key, parent, tokens, block_size)`: the same with the hash of any block as the root: goes on after it.
 - `lane_width()`: how many blocks this machine hashes side by side (1: no vector code for it).
 """

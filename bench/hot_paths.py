@@ -1,0 +1,153 @@
+"""How long do the native core's hot paths take? Prints one table of medians; `--json FILE` writes them too."""
+
+import argparse
+import array
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from baton.core.kv.block_hash import hash_chain, lane_width
+from baton.core.kv.block_pool import BlockPool
+from baton.core.kv.prefix_compare import first_difference
+from baton.core.kv.ready_queue import ReadyQueue
+
+KEY, ROOT = bytes(range(16)), bytes(16)
+NUM_PROMPT_TOKENS, BLOCK_SIZE = 131_072, 64
+NUM_COMPARED_TOKENS = 32_768
+NUM_POOL_BLOCKS, NUM_TABLE_BLOCKS = 65_536, 512
+NUM_ADMITTED = 16
+
+
+class Row(NamedTuple):
+    name: str
+    median_us: float
+    p10_us: float
+    aim_us: float | None
+
+
+def measure(
+    name: str,
+    run: Callable[[], object],
+    *,
+    aim_us: float | None = None,
+    repeats: int = 200,
+    prepare: Callable[[], object] = lambda: None,
+    divide_by: int = 1,
+) -> Row:
+    """Time `run` alone, `repeats` times, each after `prepare`; microseconds for each of `divide_by` parts."""
+    times_us = []
+    for _ in range(repeats):
+        prepare()
+        start_ns = time.perf_counter_ns()
+        run()
+        times_us.append((time.perf_counter_ns() - start_ns) / 1000 / divide_by)
+    return Row(name, statistics.median(times_us), statistics.quantiles(times_us, n=10)[0], aim_us)
+
+
+def hash_rows(rng: random.Random) -> Iterator[Row]:
+    tokens = array.array("i", (rng.randrange(50_000) for _ in range(NUM_PROMPT_TOKENS)))
+    for lanes, aim_us in ((True, 150.0), (False, 320.0)):
+        width = f"{lane_width()} lanes" if lanes else "portable"
+        yield measure(
+            f"hash chain, {NUM_PROMPT_TOKENS:,} tokens, block {BLOCK_SIZE}, {width}",
+            lambda lanes=lanes: hash_chain(KEY, ROOT, tokens, BLOCK_SIZE, lanes),
+            aim_us=aim_us,
+        )
+
+
+def compare_rows(rng: random.Random) -> Iterator[Row]:
+    tokens = array.array("i", (rng.randrange(50_000) for _ in range(NUM_COMPARED_TOKENS)))
+    equal, other = tokens[:], tokens[:]
+    other[0] ^= 1
+    yield measure(f"prefix compare, {NUM_COMPARED_TOKENS:,} equal tokens", lambda: first_difference(tokens, equal))
+    yield measure("prefix compare, the first token differs", lambda: first_difference(tokens, other))
+
+
+def pool_rows() -> Iterator[Row]:
+    pool = BlockPool(NUM_POOL_BLOCKS)
+    tables: list[bytes] = []
+    name = f"per block, {NUM_TABLE_BLOCKS} at once"
+    yield measure(
+        f"pool allocate {name}",
+        lambda: tables.append(pool.allocate(NUM_TABLE_BLOCKS)),
+        divide_by=NUM_TABLE_BLOCKS,
+        repeats=100,
+    )
+    yield measure(f"pool release {name}", lambda: pool.release(tables.pop()), divide_by=NUM_TABLE_BLOCKS, repeats=100)
+    hashes = hash_chain(KEY, ROOT, bytes(4 * NUM_PROMPT_TOKENS), BLOCK_SIZE)
+    table = memoryview(pool.allocate(len(hashes) // 16)).cast("i")
+    for position, block in enumerate(table):
+        pool.publish(block, hashes[16 * position : 16 * position + 16], table[position - 1] if position else -1)
+    yield measure(f"pool match of {len(table):,} published hashes", lambda: pool.match(hashes))
+    held: list[bytes] = []
+    yield measure(
+        f"pool acquire per block, {len(table):,} at once",
+        lambda: held.append(pool.acquire(hashes, len(table))),
+        divide_by=len(table),
+        repeats=100,
+    )
+
+
+def filled_queue(rng: random.Random, num_waiting: int) -> ReadyQueue:
+    queue = ReadyQueue()
+    for handle in range(num_waiting):
+        queue.push(handle, rng.randrange(3), rng.randrange(10**6), handle, 8 + int(rng.paretovariate(1.1)), 1)
+    return queue
+
+
+def admit(queue: ReadyQueue, admitted: list[tuple[int, tuple[int, int, int], tuple[int, int]]]) -> None:
+    """Take the first sixteen that fit into what is free, as a scheduler's turn does."""
+    for _ in range(NUM_ADMITTED):
+        handle = queue.first_fit(12, NUM_ADMITTED)
+        admitted.append((handle, queue.key(handle), queue.demand(handle)))
+        queue.remove(handle)
+
+
+def queue_rows(rng: random.Random) -> Iterator[Row]:
+    for num_waiting in (256, 10_000, 100_000):
+        queue = filled_queue(rng, num_waiting)
+        admitted: list[tuple[int, tuple[int, int, int], tuple[int, int]]] = []
+
+        def put_back(queue: ReadyQueue = queue, admitted: list = admitted) -> None:
+            while admitted:
+                handle, key, demand = admitted.pop()
+                queue.push(handle, *key, *demand)
+
+        yield measure(
+            f"queue turn that admits {NUM_ADMITTED} of {num_waiting:,}",
+            lambda queue=queue, admitted=admitted: admit(queue, admitted),
+            prepare=put_back,
+        )
+        put_back()
+        yield measure(
+            f"queue turn in which none of {num_waiting:,} fits",
+            lambda queue=queue: queue.first_fit(8, NUM_ADMITTED),
+            aim_us=5.0,
+        )
+
+
+def print_table(rows: list[Row]) -> None:
+    width = max(len(row.name) for row in rows)
+    print(f"{'path':<{width}}  median µs     p10 µs   aim µs")
+    for row in rows:
+        aim = "" if row.aim_us is None else f"{row.aim_us:.0f}"
+        print(f"{row.name:<{width}}  {row.median_us:9.3f}  {row.p10_us:9.3f}  {aim:>7}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON, too")
+    arguments = parser.parse_args()
+    rng = random.Random(1)
+    rows = [*hash_rows(rng), *compare_rows(rng), *pool_rows(), *queue_rows(rng)]
+    print_table(rows)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
