@@ -13,13 +13,13 @@ from setuptools import Extension, setup
 ROOT = Path(__file__).resolve().parent
 PACKAGE_DIRS = {"baton.core": "core", "baton.services": "services"}
 
-#: extension -> the C units it needs besides its own `.pyx`
+#: extension module -> the C units that it needs besides the `.pyx` of its last name
 EXTENSIONS = {
-    "_block_hash": ["siphash", "block_hash"],
-    "_prefix_compare": ["prefix_compare"],
-    "_block_pool": ["block_index", "block_pool"],
-    "_ready_queue": ["handle_map", "ready_queue"],
-    "_ledger": ["ledger"],
+    "baton.core.kv._block_hash": ["siphash", "block_hash"],
+    "baton.core.kv._prefix_compare": ["prefix_compare"],
+    "baton.core.kv._block_pool": ["block_index", "block_pool"],
+    "baton.core.kv._ready_queue": ["handle_map", "ready_queue"],
+    "baton.core.kv._ledger": ["ledger"],
 }
 DEBUG = os.environ.get("BATON_NATIVE_DEBUG") == "1"
 
@@ -40,8 +40,8 @@ def native_extensions() -> list[Extension]:
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-function"] + (["-O1", "-g"] if DEBUG else ["-O3"])
     return [
         Extension(
-            f"baton.core.kv.{name}",
-            [f"csrc/{name}.pyx", *(f"csrc/{unit}.c" for unit in units)],
+            name,
+            [f"csrc/{name.rpartition('.')[2]}.pyx", *(f"csrc/{unit}.c" for unit in units)],
             include_dirs=["csrc"],
             depends=shared,
             extra_compile_args=flags,
