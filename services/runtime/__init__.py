@@ -1,0 +1,1 @@
+"""What every service runs on: driver, lifecycle, settings, admin endpoint, log."""

@@ -1,0 +1,69 @@
+"""The loopback HTTP endpoint of a service: `/health` (a turn works), `/ready` (a request would work), `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from baton.core.events import Wake
+from baton.services.runtime.driver import Driver
+from baton.services.runtime.metrics import Metrics
+
+TURN_LIMIT_S = 2.0  #: a turn that takes longer than this to come is no health
+
+
+class AdminPages:
+    """`readiness()` and `sickness()` say why not, or nothing."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        metrics: Metrics,
+        readiness: Callable[[], str],
+        sickness: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._driver = driver
+        self._metrics = metrics
+        self._readiness = readiness
+        self._sickness = sickness
+
+    async def health(self, request: web.Request) -> web.Response:
+        why = self._sickness() or ("" if await turn_works(self._driver) else "no turn came")
+        return _answer(why)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        return _answer(self._readiness())
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def start(self, port: int) -> tuple[web.AppRunner, int]:
+        """Serve on loopback; return the runner (to clean up) and the port, chosen by the system if `port` is 0."""
+        app = web.Application()
+        app.add_routes(
+            [web.get("/health", self.health), web.get("/ready", self.ready), web.get("/metrics", self.metrics)]
+        )
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        return runner, runner.addresses[0][1]
+
+
+async def turn_works(driver: Driver) -> bool:
+    """Whether the node takes an event that is posted now."""
+    before = driver.num_events
+    driver.post(Wake())
+    try:
+        async with asyncio.timeout(TURN_LIMIT_S):
+            while driver.num_events == before:
+                await asyncio.sleep(0)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _answer(why_not: str) -> web.Response:
+    return web.Response(text=why_not or "ok", status=503 if why_not else 200)

@@ -1,0 +1,122 @@
+"""Runs one node: one inbox, one turn at a time, no await between an event and the performing of its commands.
+
+Sockets, timers and threads only post. Whoever performs a command reads no state of the node, so the order of the inbox
+is the only thing that a run depends on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from baton.core.errors import InvariantViolated
+from baton.core.events import Wake
+
+EVENTS_PER_TURN = 128  #: then sockets and clients get their share of the loop
+
+
+class Decider(Protocol):
+    """What a driver runs: a node (or any machine)."""
+
+    next_wake: float | None
+
+    def handle(self, event: Any, now: float) -> Sequence[Any]: ...
+
+
+class Journal(Protocol):
+    """Keeps what happened, so that it can be replayed."""
+
+    def record(self, now: float, event: Any, commands: Sequence[Any]) -> None: ...
+
+
+class Driver:
+    """See the module. `on_failure` gets the first error of the node or of a performer; no turn follows it."""
+
+    def __init__(
+        self,
+        node: Decider,
+        loop: asyncio.AbstractEventLoop,
+        on_failure: Callable[[Exception], None],
+        journal: Journal | None = None,
+    ) -> None:
+        self.num_events = 0
+        self.busy_s = 0.0  #: time spent in turns
+        self._node = node
+        self._loop = loop
+        self._on_failure = on_failure
+        self._journal = journal
+        self._inbox: deque[Any] = deque()
+        self._performers: dict[type, Callable[[Any], None]] = {}
+        self._is_turn_due = False
+        self._is_stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None  #: what `_timer` was set for
+
+    def perform(self, command_type: type, performer: Callable[[Any], None]) -> None:
+        """`performer` carries out the commands of this type. It may post, and must not block."""
+        self._performers[command_type] = performer
+
+    def post(self, event: Any) -> None:
+        """Put an event into the inbox. Only from the loop's thread."""
+        self._inbox.append(event)
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def post_from_thread(self, event: Any) -> None:
+        """Put an event into the inbox, from any thread. Raises RuntimeError when the loop has been closed."""
+        self._loop.call_soon_threadsafe(self.post, event)
+
+    def stop(self) -> None:
+        """No turn follows; what is in the inbox is dropped."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _turn(self) -> None:
+        self._is_turn_due = False
+        if self._is_stopped:
+            return
+        started_at = self._loop.time()
+        try:
+            self._run_events()
+        except Exception as error:  # the driver is its service's task supervisor: whatever fails here ends the service
+            self.stop()
+            self._on_failure(error)
+            return
+        self.busy_s += self._loop.time() - started_at
+        self._set_timer()
+        if self._inbox and not self._is_turn_due:
+            self._is_turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _run_events(self) -> None:
+        for _ in range(EVENTS_PER_TURN):
+            if not self._inbox or self._is_stopped:
+                return
+            event = self._inbox.popleft()
+            now = self._loop.time()
+            commands = self._node.handle(event, now)
+            self.num_events += 1
+            if self._journal is not None:
+                self._journal.record(now, event, commands)
+            for command in commands:
+                performer = self._performers.get(type(command))
+                if performer is None:
+                    raise InvariantViolated(f"nobody performs {type(command).__name__}")
+                performer(command)
+
+    def _set_timer(self) -> None:
+        wake_at = self._node.next_wake
+        if wake_at == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = wake_at
+        self._timer = None if wake_at is None else self._loop.call_at(wake_at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._timer_at = None
+        self.post(Wake())

@@ -1,0 +1,76 @@
+"""One line for each thing worth telling: `key=value` pairs on standard error, bounded in number."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+import msgspec
+
+from baton.core.events import Note
+
+LINES_PER_SECOND = 50  #: of each kind; what is more is counted, not written
+
+
+class Log:
+    """Writes lines that begin with the time, the level and who writes."""
+
+    def __init__(self, service: str, epoch: int, stream: TextIO | None = None) -> None:
+        self._prefix = f"service={service} epoch={epoch}"
+        self._stream = stream or sys.stderr
+        self._second = 0
+        self._written: dict[str, int] = {}  #: kind → lines in this second
+        self._suppressed = 0
+
+    def info(self, what: str, **fields: object) -> None:
+        self._line("info", what, fields)
+
+    def warn(self, what: str, **fields: object) -> None:
+        self._line("warn", what, fields)
+
+    def error(self, what: str, **fields: object) -> None:
+        self._line("error", what, fields)
+
+    def note(self, note: Note) -> None:
+        """A machine's note: names the request where there is one."""
+        fields: dict[str, object] = {}
+        if note.request_id:
+            fields |= {"request": note.request_id, "attempt": note.attempt}
+        if note.reason is not None:
+            fields["reason"] = note.reason.name
+        self._line("info", note.what, fields | note.numbers)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def _line(self, level: str, what: str, fields: dict[str, object]) -> None:
+        now = time.time()
+        if int(now) != self._second:
+            self._second = int(now)
+            self._written.clear()
+            self._tell_suppressed(now)
+        count = self._written.get(what, 0)
+        if level != "error" and count >= LINES_PER_SECOND:
+            self._suppressed += 1
+            return
+        self._written[what] = count + 1
+        self._write(now, level, what, fields)
+
+    def _tell_suppressed(self, now: float) -> None:
+        if self._suppressed:
+            self._write(now, "warn", "lines not written", {"count": self._suppressed})
+            self._suppressed = 0
+
+    def _write(self, now: float, level: str, what: str, fields: dict[str, object]) -> None:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+        pairs = "".join(f" {name}={_value(value)}" for name, value in fields.items())
+        self._stream.write(f"{stamp} level={level} {self._prefix} what={_value(what)}{pairs}\n")
+        self._stream.flush()
+
+
+def _value(value: object) -> str:
+    """As it is if it needs no quotes; else as a JSON string, so that no value can begin a new line or pair."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    plain = text.isprintable() and text != "" and not any(c in ' "=' for c in text)
+    return text if plain else msgspec.json.encode(text).decode()

@@ -1,0 +1,48 @@
+"""What a service exports for Prometheus: counters of notes, and gauges read from their owners when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from baton.core.events import Note
+
+MAX_KINDS = 256  #: of notes; others are counted together, so that no peer can grow the table
+
+GaugeSource = Callable[[], Mapping[str, float]]
+
+
+class Metrics:
+    """One service's registry. `add_gauges(source)`: names to values, read at each scrape, shown as `baton_<name>`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ["what", "reason"]
+        self._notes = Counter("baton_notes", "Notes of the deciding machine", labels, registry=self.registry)
+        self._kinds: set[str] = set()
+        self._sources: list[GaugeSource] = []
+        self.registry.register(self)
+
+    def count(self, note: Note) -> None:
+        what = note.what
+        if what not in self._kinds:
+            if len(self._kinds) >= MAX_KINDS:
+                what = "other"
+            else:
+                self._kinds.add(what)
+        self._notes.labels(what, "" if note.reason is None else note.reason.name).inc()
+
+    def add_gauges(self, source: GaugeSource) -> None:
+        self._sources.append(source)
+
+    def collect(self) -> Iterable[Metric]:
+        """For the registry."""
+        for source in self._sources:
+            for name, value in source().items():
+                yield GaugeMetricFamily(f"baton_{name}", name.replace("_", " "), value)
+
+    def text(self) -> bytes:
+        """The exposition text."""
+        return generate_latest(self.registry)

@@ -1,0 +1,218 @@
+"""What a service is told at its start: a TOML file, `BATON_SECTION_KEY` variables over it, flags over both.
+
+Every key belongs to a section; a key that no section knows is an error that names it. The result is frozen.
+"""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
+from baton.core.errors import ServingError
+from baton.core.ids import Role
+from baton.services.router.config import HttpConfig
+
+SCHEDULER_ENDPOINT = "tcp://127.0.0.1:8100"
+
+
+class SettingsInvalid(ServingError):
+    """A setting that does not exist, does not parse, or contradicts another."""
+
+
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The process itself."""
+
+    name: str = ""  #: unique in the deployment, and the name of its key; the role's name if empty
+    epoch: int = 0  #: grows with each life of this name; milliseconds since 1970 if 0
+    admin_port: int = 0  #: loopback port of /health, /ready, /metrics; chosen by the system if 0
+    run_folder: str = ""  #: NAME.json with the process's addresses is written there once it serves
+    journal_folder: str = ""  #: every event and command is written there
+    drain_timeout_s: float = 30.0  #: how long a stop waits for what runs
+    parent_pid: int = 0  #: the process ends with this parent
+
+
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Control links."""
+
+    keys: str = ""  #: folder made by `baton keys`
+    listen: str = ""  #: where others dial in; loopback if empty
+    advertise: str = ""  #: how others reach `listen`, where that differs
+    scheduler: str = SCHEDULER_ENDPOINT
+    scheduler_name: str = "scheduler"  #: the name of its key
+    heartbeat_s: float = 1.0
+    silence_s: float = 3.5  #: a link that is silent for so long is lost
+    queued_frames: int = 16384  #: in each direction of each link
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The model folder, as `baton model fetch` makes it."""
+
+    folder: str = ""
+
+
+class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What computes, and how much of the machine it may use."""
+
+    kind: str = "cpu"  #: cpu, cuda or fake
+    cores: str = ""  #: such as 0-1,3; all if empty
+    block_size: int = 64  #: tokens per KV block
+    num_blocks: int = 0  #: KV blocks; from `kv_bytes` if 0
+    kv_bytes: int = 1 << 30  #: memory for KV where `num_blocks` is 0
+    dtype: str = ""  #: of weights and KV; the device's own choice if empty
+    max_model_len: int = 0  #: tokens of one sequence; the model's own bound if 0
+    step_time_s: float = 0.0  #: fake: how long a step lasts at least
+    token_time_s: float = 0.0  #: fake: and for each of its tokens
+    end_one_in: int = 0  #: fake: an answer ends about once in so many tokens; 0: never by itself
+
+
+class HttpSettings(HttpConfig, frozen=True, kw_only=True):
+    """The router's public side."""
+
+    served_names: tuple[str, ...] = ()  #: the model folder's name if empty
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_keys_file: str = ""  #: one key a line; no keys, no authentication
+
+
+Knobs = ExecutorConfig | SchedulerConfig | RouterConfig
+
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "service": ServiceSettings,
+    "link": LinkSettings,
+    "model": ModelSettings,
+    "device": DeviceSettings,
+    "http": HttpSettings,
+    "router": RouterConfig,
+    "scheduler": SchedulerConfig,
+    "executor": ExecutorConfig,
+    "prefill": ExecutorConfig,
+    "decode": ExecutorConfig,
+    "unified": ExecutorConfig,
+}
+
+#: sections that a role reads; of the last ones, later override earlier
+ROLE_SECTIONS: dict[Role, tuple[str, ...]] = {
+    Role.ROUTER: ("service", "link", "model", "http", "router"),
+    Role.SCHEDULER: ("service", "link", "scheduler"),
+    Role.PREFILL: ("service", "link", "model", "device", "executor", "prefill"),
+    Role.DECODE: ("service", "link", "model", "device", "executor", "decode"),
+    Role.UNIFIED: ("service", "link", "model", "device", "executor", "unified"),
+}
+
+Layer = Mapping[str, Mapping[str, Any]]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one service was told."""
+
+    role: Role
+    service: ServiceSettings
+    link: LinkSettings
+    model: ModelSettings
+    device: DeviceSettings
+    http: HttpSettings
+    knobs: Knobs
+
+    def as_line(self) -> str:
+        """The whole of it as one line of JSON, for the log."""
+        return msgspec.json.encode(self).decode()
+
+
+def load_settings(role: Role, file: Path | None, environment: Mapping[str, str], flags: Layer) -> Settings:
+    """Merge the three layers. Raises SettingsInvalid, which names the key."""
+    layers = [read_file(file) if file is not None else {}, read_environment(environment), flags]
+    for layer in layers:
+        check_keys(layer)
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged.setdefault(section, {}).update(values)
+    own = ROLE_SECTIONS[role][-1]
+    if role.is_executor:
+        merged[own] = {**merged.get("executor", {}), **merged.get(own, {})}
+    parsed = {name: _parse(name, merged.get(name, {})) for name in ("service", "link", "model", "device", "http", own)}
+    knobs = parsed.pop(own)
+    settings = Settings(role=role, knobs=knobs, **_completed(role, parsed))  # type: ignore[arg-type]
+    _validate(settings)
+    return settings
+
+
+def read_file(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsInvalid(f"{path}: {error}") from error
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """`BATON_LINK_LISTEN=…` is the key `listen` of section `link`; variables of no section are not ours."""
+    found: dict[str, dict[str, Any]] = {}
+    for variable, text in environment.items():
+        prefix, _, rest = variable.partition("_")
+        section, _, key = rest.lower().partition("_")
+        if prefix == "BATON" and section in SECTIONS and key:
+            found.setdefault(section, {})[key] = text
+    return found
+
+
+def check_keys(layer: Layer) -> None:
+    for section, values in layer.items():
+        if section not in SECTIONS:
+            raise SettingsInvalid(f"[{section}] is no section; there are {', '.join(SECTIONS)}")
+        if not isinstance(values, Mapping):
+            raise SettingsInvalid(f"{section} = {values!r} belongs to no section")
+        for key in values:
+            if key not in SECTIONS[section].__struct_fields__:
+                raise SettingsInvalid(f"{section}.{key} is no setting")
+
+
+def _parse(section: str, values: Mapping[str, Any]) -> msgspec.Struct:
+    kind = SECTIONS[section]
+    spread = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    prepared = {
+        key: tuple(part for part in value.split(",") if part)
+        if isinstance(value, str) and spread[key] == tuple[str, ...]
+        else value
+        for key, value in values.items()
+    }
+    try:
+        return msgspec.convert(prepared, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsInvalid(f"[{section}] {error}") from error
+
+
+def _completed(role: Role, parsed: dict[str, msgspec.Struct]) -> dict[str, msgspec.Struct]:
+    """Fill in what was left to the service: its name, its epoch, where it listens."""
+    service, link = parsed["service"], parsed["link"]
+    assert isinstance(service, ServiceSettings) and isinstance(link, LinkSettings)  # noqa: PT018 - for the type checker
+    if not service.name:
+        service = msgspec.structs.replace(service, name=role.name.lower())
+    if not service.epoch:
+        service = msgspec.structs.replace(service, epoch=time.time_ns() // 1_000_000)
+    if not link.listen:
+        if role is Role.SCHEDULER:
+            link = msgspec.structs.replace(link, listen=SCHEDULER_ENDPOINT)
+        elif role.is_executor:
+            link = msgspec.structs.replace(link, listen="tcp://127.0.0.1:*")
+    return {**parsed, "service": service, "link": link}
+
+
+def _validate(settings: Settings) -> None:
+    if not settings.link.keys:
+        raise SettingsInvalid("link.keys is not set: make a key folder with `baton keys DIR` and name it with --keys")
+    if settings.link.silence_s <= settings.link.heartbeat_s:
+        raise SettingsInvalid("link.silence_s must be longer than link.heartbeat_s")
+    if settings.role.is_executor and settings.device.kind != "fake" and not settings.model.folder:
+        raise SettingsInvalid("model.folder is not set: make one with `baton model fetch` and name it with --model")
+    if settings.role is Role.ROUTER and not settings.model.folder:
+        raise SettingsInvalid("model.folder is not set: the router needs its tokenizer (--model)")
+    try:
+        settings.knobs.validate()
+    except ValueError as error:
+        raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error

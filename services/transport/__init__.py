@@ -1,0 +1,1 @@
+"""Control links between processes: ZeroMQ sockets, their keys and who may connect."""

@@ -1,0 +1,1 @@
+"""Entry point of the executor that prefills and decodes."""

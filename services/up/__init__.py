@@ -1,0 +1,1 @@
+"""Starts and supervises a whole deployment on one machine."""

@@ -1,0 +1,141 @@
+"""The driver: order is the inbox's, commands follow their event at once, and a failure ends everything."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from baton.core.errors import InvariantViolated
+from baton.core.events import Wake
+from baton.services.runtime.driver import EVENTS_PER_TURN, Driver
+from tests.support.loops import run_on_uvloop, until
+
+
+class Echo:
+    """Answers every event with two commands; asks to be woken at the times it was given."""
+
+    def __init__(self, wakes: list[float] | None = None) -> None:
+        self.wakes = wakes or []
+        self.seen: list[Any] = []
+
+    @property
+    def next_wake(self) -> float | None:
+        return self.wakes[0] if self.wakes else None
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        self.seen.append(event)
+        if isinstance(event, Wake):
+            self.wakes = [at for at in self.wakes if at > now]
+            return []
+        return [f"{event}a", f"{event}b"]
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.records: list[tuple[Any, list[Any]]] = []
+
+    def record(self, now: float, event: Any, commands: Any) -> None:
+        self.records.append((event, list(commands)))
+
+
+def test_commands_are_performed_right_after_their_event_and_before_the_next_one() -> None:
+    async def story() -> None:
+        order: list[Any] = []
+        node = Echo()
+        journal = Recorder()
+        driver = Driver(node, asyncio.get_running_loop(), order.append, journal)
+
+        def performer(command: str) -> None:
+            order.append((len(node.seen), command))
+
+        driver.perform(str, performer)
+        for event in (1, 2, 3):
+            driver.post(event)
+        await until(lambda: driver.num_events == 3)
+        assert order == [(1, "1a"), (1, "1b"), (2, "2a"), (2, "2b"), (3, "3a"), (3, "3b")]
+        assert journal.records == [(n, [f"{n}a", f"{n}b"]) for n in (1, 2, 3)]
+
+    run_on_uvloop(story())
+
+
+def test_what_a_performer_posts_comes_after_what_was_posted_before() -> None:
+    async def story() -> None:
+        node = Echo()
+        driver = Driver(node, asyncio.get_running_loop(), lambda error: None)
+        driver.perform(str, lambda command: driver.post(10) if command == "1a" else None)
+        driver.post(1)
+        driver.post(2)
+        await until(lambda: driver.num_events == 3)
+        assert node.seen == [1, 2, 10]
+
+    run_on_uvloop(story())
+
+
+def test_a_flood_of_events_leaves_the_loop_to_others_in_between() -> None:
+    async def story() -> None:
+        node = Echo()
+        loop = asyncio.get_running_loop()
+        driver = Driver(node, loop, lambda error: None)
+        driver.perform(str, lambda command: None)
+        seen_between: list[int] = []
+        for event in range(3 * EVENTS_PER_TURN):
+            driver.post(event)
+        loop.call_soon(lambda: seen_between.append(driver.num_events))
+        await until(lambda: driver.num_events == 3 * EVENTS_PER_TURN)
+        assert seen_between == [EVENTS_PER_TURN]
+
+    run_on_uvloop(story())
+
+
+def test_events_of_threads_arrive_each_once_and_in_each_threads_order() -> None:
+    async def story() -> None:
+        node = Echo()
+        driver = Driver(node, asyncio.get_running_loop(), lambda error: None)
+        driver.perform(str, lambda command: None)
+
+        def work(number: int) -> None:
+            for index in range(500):
+                driver.post_from_thread((number, index))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        await until(lambda: driver.num_events == 2000)
+        for thread in threads:
+            thread.join()
+        for number in range(4):
+            assert [event for event in node.seen if event[0] == number] == [(number, i) for i in range(500)]
+
+    run_on_uvloop(story())
+
+
+def test_a_node_is_woken_when_it_wants_also_if_the_time_has_passed() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        node = Echo([loop.time() - 1, loop.time() + 0.01, loop.time() + 0.02])
+        driver = Driver(node, loop, lambda error: None)
+        driver.perform(str, lambda command: None)
+        driver.post(1)
+        await until(lambda: not node.wakes)
+        assert node.seen[0] == 1
+        assert all(isinstance(event, Wake) for event in node.seen[1:])
+
+    run_on_uvloop(story())
+
+
+def test_after_a_failure_no_event_is_handled() -> None:
+    async def story() -> None:
+        node = Echo()
+        failures: list[Exception] = []
+        driver = Driver(node, asyncio.get_running_loop(), failures.append)
+        driver.post(1)
+        driver.post(2)
+        await until(lambda: bool(failures))
+        driver.post(3)
+        await asyncio.sleep(0)
+        assert isinstance(failures[0], InvariantViolated)
+        assert len(failures) == 1
+        assert node.seen == [1]
+
+    run_on_uvloop(story())

@@ -1,0 +1,90 @@
+"""Settings: three layers, typed, and no key that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from baton.core.config import ExecutorConfig, SchedulerConfig
+from baton.core.ids import Role
+from baton.services.runtime.flags import flags_layer, service_parser
+from baton.services.runtime.settings import Settings, SettingsInvalid, load_settings
+
+FILE = """
+[link]
+keys = "/keys"
+silence_s = 9.0
+[executor]
+token_budget = 1000
+num_slots = 10
+[decode]
+token_budget = 2000
+"""
+
+
+def load(
+    role: Role, tmp_path: Path, text: str = FILE, variables: dict[str, str] | None = None, flags: str = ""
+) -> Settings:
+    file = tmp_path / "baton.toml"
+    file.write_text(text)
+    options = service_parser(role).parse_args(flags.split())
+    return load_settings(role, file, variables or {}, flags_layer(role, options))
+
+
+def test_flags_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    variables = {"BATON_LINK_SILENCE_S": "8", "BATON_LINK_HEARTBEAT_S": "0.5", "BATON_DECODE_NUM_SLOTS": "20"}
+    settings = load(Role.DECODE, tmp_path, variables=variables, flags="--device fake --silence-s 7")
+    assert (settings.link.silence_s, settings.link.heartbeat_s) == (7.0, 0.5)
+    assert isinstance(settings.knobs, ExecutorConfig)
+    assert (settings.knobs.num_slots, settings.knobs.token_budget) == (20, 2000)
+
+
+def test_a_roles_own_section_beats_the_common_one_and_leaves_others_alone(tmp_path: Path) -> None:
+    prefill = load(Role.PREFILL, tmp_path, flags="--device fake")
+    assert prefill.knobs == ExecutorConfig(token_budget=1000, num_slots=10)
+    assert load(Role.SCHEDULER, tmp_path).knobs == SchedulerConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[link]\nkeys = 'k'\nlisten_on = 'x'", "link.listen_on"),
+        ("[links]\nkeys = 'k'", "links"),
+        ("keys = 'k'", "keys"),
+        ("[decode]\nnum_slot = 3", "decode.num_slot"),
+        ("[link]\nkeys = 3", "keys"),
+        ("[link]\nkeys = 'k'\n[executor]\ntoken_budget = 'many'", "token_budget"),
+        ("[link]\nkeys = 'k'\n[executor]\ntoken_budget = 0", "token_budget"),
+        ("[link]\nkeys = 'k'\nheartbeat_s = 4.0", "link.silence_s"),
+        ("[service]\nname = 'x'", "link.keys"),
+        ("[link", "baton.toml"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(SettingsInvalid, match=named):
+        load(Role.PREFILL, tmp_path, text, flags="--device fake")
+
+
+def test_an_unknown_variable_of_a_section_is_refused_and_a_foreign_one_is_not_ours(tmp_path: Path) -> None:
+    load(Role.SCHEDULER, tmp_path, variables={"BATON_DATA": "/somewhere", "BATON": "x", "LINK_FOO": "1"})
+    with pytest.raises(SettingsInvalid, match=r"link\.foo"):
+        load(Role.SCHEDULER, tmp_path, variables={"BATON_LINK_FOO": "1"})
+
+
+def test_sec02_every_role_listens_on_loopback_if_nothing_is_said(tmp_path: Path) -> None:
+    for role in (Role.SCHEDULER, Role.PREFILL, Role.DECODE, Role.UNIFIED):
+        flags = "" if role is Role.SCHEDULER else "--device fake"
+        assert load(role, tmp_path, flags=flags).link.listen.startswith("tcp://127.0.0.1:")
+    assert load(Role.ROUTER, tmp_path, flags="--model m").http.host == "127.0.0.1"
+
+
+def test_each_start_has_a_name_and_a_later_epoch(tmp_path: Path) -> None:
+    first, second = (load(Role.SCHEDULER, tmp_path).service for _ in range(2))
+    assert first.name == "scheduler"
+    assert 0 < first.epoch <= second.epoch
+
+
+def test_lists_come_from_text_with_commas(tmp_path: Path) -> None:
+    settings = load(Role.ROUTER, tmp_path, flags="--model m --served-names a,b")
+    assert settings.http.served_names == ("a", "b")
