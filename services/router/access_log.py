@@ -1,0 +1,47 @@
+"""One log line for each HTTP request, with the client's own id beside ours."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+
+import msgspec
+from aiohttp import web
+
+LOG = logging.getLogger("baton.router.access")
+TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class Entry(msgspec.Struct):
+    """What the line says; filled while the request runs."""
+
+    trace_id: str  #: the client's X-Request-Id, for tracing only: nothing is looked up by it
+    method: str
+    path: str
+    began_at: float
+    reply_id: str = ""
+    status: int = 0
+    code: str = ""  #: why it failed
+    user: str = ""
+    num_prompt_tokens: int = 0
+    num_output_tokens: int = 0
+    num_cached_tokens: int = 0
+    num_attempts: int = 0
+
+    def headers(self) -> dict[str, str]:
+        """Headers of every answer: the client's id as it came, or ours."""
+        trace_id = self.trace_id or self.reply_id
+        return {"X-Request-Id": trace_id} if trace_id else {}
+
+
+def begin_entry(request: web.Request) -> Entry:
+    trace_id = request.headers.get("X-Request-Id", "")
+    return Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", request.method, request.path, time.monotonic())
+
+
+def write_entry(entry: Entry) -> None:
+    """Fields go both into the message (as JSON) and into the record's `fields`."""
+    fields = msgspec.structs.asdict(entry)
+    fields["duration_s"] = round(time.monotonic() - fields.pop("began_at"), 6)
+    LOG.info("http_request %s", msgspec.json.encode(fields).decode(), extra={"fields": fields})

@@ -1,0 +1,117 @@
+"""The HTTP application: routes, the error shape of everything that goes wrong in them, and the access log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from baton.services.router.access_log import begin_entry, write_entry
+from baton.services.router.config import HttpConfig
+from baton.services.router.errors import ApiError
+from baton.services.router.front_end import FrontEnd
+from baton.services.router.handlers import Completions
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Providers(NamedTuple):
+    """What the service tells about itself. Called on the loop's thread; must not wait."""
+
+    health: Callable[[], tuple[bool, dict[str, Any]]]  #: whether the process works
+    ready: Callable[[], tuple[bool, dict[str, Any]]]  #: whether it can serve a request now
+    metrics: Callable[[], bytes]  #: Prometheus text format
+
+
+def json_error(error: ApiError) -> web.Response:
+    response = web.Response(status=error.status, body=error.body(), content_type="application/json")
+    if error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(error.retry_after_s)
+    return response
+
+
+def from_http(error: web.HTTPException) -> ApiError:
+    """Errors of aiohttp's own routing in our shape."""
+    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(error.status)
+    return ApiError(error.status, error.reason, code=code)
+
+
+def error_middleware(config: HttpConfig) -> Any:
+    """Answers whatever a handler raises on purpose, and writes the access log."""
+
+    @web.middleware
+    async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+        entry = request["entry"] = begin_entry(request)
+        entry.status = 499  # stands unless an answer is made: the client has gone
+        try:
+            if len(request.headers) > config.max_headers:
+                limit = f"{len(request.headers)} headers, the limit is {config.max_headers}"
+                raise ApiError(431, limit, code="too_many_headers")
+            response = await handler(request)
+        except (ApiError, web.HTTPException) as raised:
+            error = raised if isinstance(raised, ApiError) else from_http(raised)
+            entry.code = error.code or ""
+            entry.status = error.status
+            response = json_error(error)
+            response.headers.update(entry.headers())
+            if not request.content.at_eof():
+                response.force_close()  # what is left of the body is not read
+        except asyncio.CancelledError:
+            entry.code = "client_gone"
+            raise
+        else:
+            entry.status = response.status
+        finally:
+            write_entry(entry)
+        return response
+
+    return answer_errors
+
+
+def model_list(config: HttpConfig, front: FrontEnd) -> Handler:
+    created_s = int(time.time())
+
+    async def models(_: web.Request) -> web.Response:
+        limits = front.limits
+        length = {"max_model_len": limits.max_model_len if limits else front.model.info.max_model_len}
+        entries = [
+            {"id": name, "object": "model", "created": created_s, "owned_by": "baton", **length}
+            for name in config.served_names
+        ]
+        body = msgspec.json.encode({"object": "list", "data": entries})
+        return web.Response(body=body, content_type="application/json")
+
+    return models
+
+
+def probe(provider: Callable[[], tuple[bool, dict[str, Any]]]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        is_good, detail = provider()
+        status = 200 if is_good else 503
+        return web.Response(status=status, body=msgspec.json.encode(detail), content_type="application/json")
+
+    return answer
+
+
+def metrics_page(provider: Callable[[], bytes]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=provider(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    return answer
+
+
+def create_app(front: FrontEnd, config: HttpConfig, providers: Providers) -> web.Application:
+    """All routes. Serve it with `HttpServer`, which sets what aiohttp sets for each connection."""
+    app = web.Application(middlewares=[error_middleware(config)], client_max_size=config.max_body_bytes + 1)
+    completions = Completions(front, config)
+    app.router.add_post("/v1/completions", completions.completion)
+    app.router.add_post("/v1/chat/completions", completions.chat)
+    app.router.add_get("/v1/models", model_list(config, front))
+    app.router.add_get("/health", probe(providers.health))
+    app.router.add_get("/ready", probe(providers.ready))
+    app.router.add_get("/metrics", metrics_page(providers.metrics))
+    return app

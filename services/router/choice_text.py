@@ -1,0 +1,128 @@
+"""One choice of a request: tokens in, text out, up to a stop string or the finish.
+
+Text that may turn out to begin a stop string is held back, and with it the tokens that no released text needs yet, so
+that text, log-probabilities and usage always end at the same token.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from baton.core.errors import InvariantViolated
+from baton.core.executor.steps import SampledToken
+from baton.services.router.detokenize import Detokenizer
+from baton.services.router.stop_strings import StopScanner
+from baton.services.router.token_table import TokenTable
+
+
+class PlacedToken(NamedTuple):
+    """An output token and where the text that it completes starts within the text of the choice."""
+
+    sampled: SampledToken
+    start_char: int
+
+
+class Delta(NamedTuple):
+    """What became certain since the last one."""
+
+    text: str
+    tokens: tuple[PlacedToken, ...]
+    finish: str  #: "stop" or "length" with the last delta, else empty
+    is_first: bool
+
+
+class ChoiceText:
+    """Invariant: the released tokens are the fewest whose text covers the released text; after the finish, all that
+    count. A stop string is honoured only where at least `min_tokens` tokens come out before it."""
+
+    def __init__(
+        self, table: TokenTable, stops: tuple[str, ...], stop_token_ids: tuple[int, ...], min_tokens: int
+    ) -> None:
+        self.num_tokens = 0  #: received; after the finish those that count
+        self.finish = ""
+        self._detokenizer = Detokenizer(table)
+        self._scanner = StopScanner(stops) if stops else None
+        self._stop_token_ids = stop_token_ids
+        self._min_tokens = min_tokens
+        self._num_unscanned = 1 if min_tokens else 0  #: characters after the first `min_tokens` − 1 tokens, not scanned
+        self._num_chars = 0  #: text received
+        self._held = ""  #: its end that is not released
+        self._held_tokens: deque[PlacedToken] = deque()
+        self._text: list[str] = []  #: released, not taken
+        self._tokens: list[PlacedToken] = []  #: released, not taken
+        self._is_first = True
+        self._is_taken = True  #: nothing to take
+
+    def push(self, offset: int, tokens: tuple[SampledToken, ...], finish: str) -> int | None:
+        """Take the next tokens. Returns how many output tokens count if a stop string ended the choice early."""
+        if self.finish:
+            return None
+        if offset != self.num_tokens:
+            raise InvariantViolated(f"tokens delivered at offset {offset}, expected {self.num_tokens}")
+        last = len(tokens) - 1
+        for index, sampled in enumerate(tokens):
+            is_end = finish == "stop" and index == last and sampled.token in self._stop_token_ids
+            text = "" if is_end else self._detokenizer.push(sampled.token)
+            self._held_tokens.append(PlacedToken(sampled, self._num_chars))
+            self.num_tokens += 1
+            if self._add(text):
+                self._release_all("stop")
+                return None if finish and index == last else self.num_tokens
+        if finish:
+            self._release_all("stop" if self._add(self._detokenizer.flush()) else finish)
+        else:
+            self._release_certain()
+        return None
+
+    def take(self) -> Delta | None:
+        """Released text and tokens since the last call, or None."""
+        if self._is_taken:
+            return None
+        delta = Delta("".join(self._text), tuple(self._tokens), self.finish, self._is_first)
+        self._text, self._tokens = [], []
+        self._is_taken, self._is_first = True, False
+        return delta
+
+    def _add(self, text: str) -> bool:
+        """Append text; whether a stop string ended in it (then everything from its start is cut off)."""
+        start = self._num_chars
+        self._num_chars += len(text)
+        self._held += text
+        if self._scanner is None or self.num_tokens < self._min_tokens:
+            return False
+        skipped = min(self._num_unscanned, len(text))
+        self._num_unscanned -= skipped
+        match = self._scanner.push(text[skipped:])
+        if match is None:
+            return False
+        self._cut(start + skipped + match.end - match.length)
+        return True
+
+    def _cut(self, num_chars: int) -> None:
+        """End the text at `num_chars` and drop the tokens that it does not need."""
+        self._held = self._held[: len(self._held) - (self._num_chars - num_chars)]
+        self._num_chars = num_chars
+        while self._held_tokens and self._held_tokens[-1].start_char >= num_chars:
+            self._held_tokens.pop()
+            self.num_tokens -= 1
+
+    def _release_certain(self) -> None:
+        num_held = self._scanner.num_held if self._scanner else 0
+        if len(self._held) > num_held:
+            cut = len(self._held) - num_held
+            self._text.append(self._held[:cut])
+            self._held = self._held[cut:]
+            self._is_taken = False
+        released = self._num_chars - num_held
+        while self._held_tokens and self._held_tokens[0].start_char < released:
+            self._tokens.append(self._held_tokens.popleft())
+            self._is_taken = False
+
+    def _release_all(self, finish: str) -> None:
+        self._text.append(self._held)
+        self._tokens.extend(self._held_tokens)
+        self._held = ""
+        self._held_tokens.clear()
+        self.finish = finish
+        self._is_taken = False

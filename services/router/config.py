@@ -1,0 +1,43 @@
+"""What the HTTP side may spend on one client and on all of them. Every cap is checked before anything is allocated."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HttpConfig(msgspec.Struct, frozen=True):
+    """Fixed for the life of the router."""
+
+    served_names: tuple[str, ...]  #: names that `model` may have; the first one is the name in answers
+    max_body_bytes: int = 4 << 20
+    max_intake_bytes: int = 64 << 20  #: bodies being read or tokenized, of all requests together
+    max_open_requests: int = 4096
+    max_headers: int = 64
+    max_header_bytes: int = 8190  #: of one header or of the request line
+    body_timeout_s: float = 30.0  #: from the end of the head to the end of the body
+    stall_timeout_s: float = 30.0  #: how long a client may leave its socket full
+    keepalive_timeout_s: float = 75.0
+    stop_grace_s: float = 5.0  #: for running answers when the server stops
+    default_timeout_s: float = 600.0  #: deadline of a request that names none
+    max_timeout_s: float = 3600.0
+    retry_after_s: int = 1
+    max_choices: int = 16  #: `n`
+    max_logprobs: int = 20  #: alternatives for each token
+    max_stop_strings: int = 4
+    max_stop_chars: int = 256  #: of one stop string
+    max_stop_token_ids: int = 64
+    max_logit_bias: int = 300
+    max_messages: int = 4096
+    max_content_parts: int = 256  #: of one message
+    max_salt_bytes: int = 256
+    max_priority: int = 9  #: 0 is the most urgent and the default: a client can only stand back
+    num_tokenizer_threads: int = 2
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the live executors can take together; the service replaces it when the roster changes."""
+
+    max_model_len: int  #: prompt and output of one choice
+    max_prompt_len: int
+    layout_fingerprint: bytes  #: 16 bytes, mixed into every block hash
+    block_size: int  #: tokens per block

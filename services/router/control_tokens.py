@@ -1,0 +1,39 @@
+"""Keeps what a user writes apart from the model's control tokens.
+
+A chat template writes control tokens such as `<|im_end|>` around the messages, and the tokenizer reads them in the
+rendered text. If a message spells one, it must stay text. So each such spelling in a message is replaced by a mark
+that a client cannot guess, the template is rendered, and the marked pieces are then tokenized as ordinary text.
+A prompt of /v1/completions is the client's whole prompt, control tokens included: nothing is replaced there.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+OPEN, CLOSE = "\ue000", "\ue001"  #: private-use characters around a mark
+
+
+class ControlTokens:
+    """The control tokens of one tokenizer, by their spelling."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = sorted(names, key=len, reverse=True)
+        self._index = {name: index for index, name in enumerate(self._names)}
+        self._pattern = re.compile("|".join(map(re.escape, self._names))) if names else None
+
+    def new_mark(self) -> str:
+        """A mark for one request."""
+        return secrets.token_hex(16)
+
+    def hide(self, text: str, mark: str) -> str:
+        """Replace every spelling of a control token in a message's text."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda found: f"{OPEN}{mark}{self._index[found[0]]}{CLOSE}", text)
+
+    def split(self, rendered: str, mark: str) -> list[tuple[str, bool]]:
+        """Pieces of a rendered prompt in order, each with whether it was hidden (and is ordinary text)."""
+        pieces = re.split(f"{OPEN}{mark}([0-9]+){CLOSE}", rendered)
+        named = [(self._names[int(piece)], True) if at % 2 else (piece, False) for at, piece in enumerate(pieces)]
+        return [(text, hidden) for text, hidden in named if text]

@@ -1,0 +1,86 @@
+"""What a client is told when something is wrong: one exception, one JSON shape, one table from reasons to statuses.
+
+Reason codes and their numbers are public. Addresses, names of processes and internal ids never appear here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from baton.core.errors import Reason, ServingError
+
+
+class ApiError(ServingError):
+    """A request gets this answer and no other."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.param = param
+        self.code = code
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+    def body(self) -> bytes:
+        """OpenAI's error object as JSON."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
+
+
+def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    """A 400 that names the field."""
+    return ApiError(400, message, param=param, code=code)
+
+
+class Answer(NamedTuple):
+    """How a Reason looks from outside."""
+
+    status: int
+    kind: str
+    message: str
+    may_retry: bool = False  #: answered with Retry-After
+
+
+BUSY = "overloaded_error"
+SERVER = "server_error"
+ANSWERS = {
+    Reason.QUEUE_FULL: Answer(429, "rate_limit_error", "too many requests are waiting", True),
+    Reason.NO_EXECUTOR: Answer(503, BUSY, "no executor can serve this now", True),
+    Reason.DRAINING: Answer(503, BUSY, "the server takes nothing new", True),
+    Reason.KV_EXHAUSTED: Answer(503, BUSY, "too little KV memory is free", True),
+    Reason.NO_SLOT: Answer(503, BUSY, "no sequence slot is free", True),
+    Reason.QUARANTINE: Answer(503, BUSY, "too much KV memory waits for proof", True),
+    Reason.LINK_BUSY: Answer(503, BUSY, "a connection is being repaired", True),
+    Reason.PEER_LOST: Answer(503, SERVER, "an executor was lost", True),
+    Reason.TOO_MANY_ATTEMPTS: Answer(503, SERVER, "it failed as often as a request may", True),
+    Reason.NEVER_FITS: Answer(400, "invalid_request_error", "the request is larger than any executor"),
+    Reason.DEADLINE: Answer(504, "timeout_error", "the request's time is over"),
+    Reason.ABORTED: Answer(503, SERVER, "the request was aborted"),
+    Reason.STALLED: Answer(408, "timeout_error", "the stream was not read"),
+}
+OTHERWISE = Answer(500, SERVER, "the request failed")
+
+
+def from_reason(reason: Reason, numbers: dict[str, float], retry_after_s: int) -> ApiError:
+    """The answer for a refusal or an end with this reason; `numbers` decided it and are shown."""
+    answer = ANSWERS.get(reason, OTHERWISE)
+    detail = ", ".join(f"{name}={value:g}" for name, value in sorted(numbers.items()))
+    return ApiError(
+        answer.status,
+        f"{answer.message} ({detail})" if detail else answer.message,
+        kind=answer.kind,
+        code=reason.name.lower(),
+        retry_after_s=retry_after_s if answer.may_retry else None,
+    )

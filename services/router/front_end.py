@@ -1,0 +1,144 @@
+"""Where HTTP meets the machine: events in through `submit`, commands out through `perform`, both on the loop's thread.
+
+Owns the streams of accepted requests and nothing that decides about them. A request is known here from its Arrive to
+its End, or until its client has gone; commands for others are late and are dropped.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from baton.core.errors import Reason
+from baton.core.router.events import Arrive, ClientGone, End, RouterCommand, RouterEvent, StopAt
+from baton.core.wire.sampling import SamplingParams
+from baton.services.router.choice_text import ChoiceText
+from baton.services.router.config import HttpConfig, Limits
+from baton.services.router.detokenize import Undecodable
+from baton.services.router.errors import ApiError, from_reason, invalid
+from baton.services.router.model_folder import RouterModel
+from baton.services.router.streams import RequestStream
+from baton.services.router.tokenize import Prompt, TokenizerThreads
+from baton.services.router.types import Ask
+
+
+class FrontEnd:
+    """The service sets `limits` from the roster; None says that no executor is known."""
+
+    def __init__(
+        self,
+        submit: Callable[[RouterEvent], None],
+        model: RouterModel,
+        config: HttpConfig,
+        new_seed: Callable[[], int] = lambda: secrets.randbits(63),
+    ) -> None:
+        self.limits: Limits | None = None
+        self.config = config
+        self.model = model
+        self.num_entered = 0  #: requests between their head and their answer's end
+        self._submit = submit
+        self._threads = TokenizerThreads(model.encoder, config.num_tokenizer_threads)
+        self._new_seed = new_seed
+        self._last_id = 0
+        self._streams: dict[int, RequestStream] = {}
+
+    def perform(self, command: RouterCommand) -> None:
+        """Do what the machine says; never waits."""
+        stream = self._streams.get(command.request_id)
+        if stream is None:
+            return
+        if isinstance(command, End):
+            del self._streams[command.request_id]
+            stream.end(command, self._failure(command))
+            return
+        try:
+            offset = stream.deliver(command)
+        except Undecodable as error:
+            self.leave(stream, error.reason)
+            stream.fail(ApiError(500, str(error), kind="server_error", code="undecodable_token"))
+            return
+        if offset is not None:
+            self._submit(StopAt(command.request_id, command.choice, offset))
+
+    async def enter(self, ask: Ask) -> RequestStream:
+        """Tokenize, check against the limits and hand over to the machine; the caller must `leave` the stream."""
+        limits = self.limits
+        if limits is None:
+            raise from_reason(Reason.NO_EXECUTOR, {}, self.config.retry_after_s)
+        prompt = await self._threads.encode(ask, limits)
+        sampling = self._sampling(ask, resolve_max_tokens(ask, prompt.num_tokens, limits))
+        self._last_id += 1
+        stream = self._new_stream(ask, prompt, sampling)
+        self._streams[stream.request_id] = stream
+        self._submit(
+            Arrive(
+                stream.request_id,
+                prompt.tokens,
+                prompt.num_tokens,
+                prompt.root,
+                prompt.hashes,
+                sampling,
+                ask.num_choices,
+                ask.timeout_s,
+                ask.priority_class,
+            )
+        )
+        return stream
+
+    def leave(self, stream: RequestStream, reason: Reason = Reason.ABORTED) -> None:
+        """The client's side is over; the machine hears of it unless it has ended the request already."""
+        if self._streams.pop(stream.request_id, None) is not None:
+            self._submit(ClientGone(stream.request_id, reason))
+
+    def close(self) -> None:
+        """End the tokenizer's threads."""
+        self._threads.close()
+
+    @property
+    def num_streams(self) -> int:
+        """Requests that the machine has and has not ended."""
+        return len(self._streams)
+
+    def _failure(self, end: End) -> ApiError | None:
+        return None if end.error is None else from_reason(end.error, end.numbers, self.config.retry_after_s)
+
+    def _new_stream(self, ask: Ask, prompt: Prompt, sampling: SamplingParams) -> RequestStream:
+        table = self.model.table
+        choices = [ChoiceText(table, ask.stop, sampling.stop_token_ids, ask.min_tokens) for _ in range(ask.num_choices)]
+        return RequestStream(self._last_id, prompt.num_tokens, choices)
+
+    def _sampling(self, ask: Ask, max_tokens: int) -> SamplingParams:
+        ends = () if ask.ignore_eos else self.model.info.eos_token_ids
+        return SamplingParams(
+            max_tokens=max_tokens,
+            temperature=ask.temperature,
+            top_k=ask.top_k,
+            top_p=ask.top_p,
+            min_p=ask.min_p,
+            presence_penalty=ask.presence_penalty,
+            frequency_penalty=ask.frequency_penalty,
+            repetition_penalty=ask.repetition_penalty,
+            seed=self._new_seed() if ask.seed is None else ask.seed & ((1 << 63) - 1),
+            min_tokens=ask.min_tokens,
+            ignore_eos=ask.ignore_eos,
+            stop_token_ids=tuple(dict.fromkeys((*ends, *ask.stop_token_ids))),
+            logit_bias=ask.logit_bias,
+            num_logprobs=ask.num_logprobs,
+        )
+
+
+def resolve_max_tokens(ask: Ask, num_prompt_tokens: int, limits: Limits) -> int:
+    """How many tokens each choice may have; a 400 with the numbers where the context cannot hold them."""
+    room = limits.max_model_len - num_prompt_tokens
+    wanted = ask.max_tokens
+    if wanted is None:
+        default = room if ask.max_tokens_default is None else ask.max_tokens_default
+        wanted = max(1, min(room, max(default, ask.min_tokens)))
+    if max(wanted, ask.min_tokens) > room:
+        raise invalid(
+            f"the context has {limits.max_model_len} tokens: {num_prompt_tokens} are in the prompt and "
+            f"{max(wanted, ask.min_tokens)} are asked for",
+            ask.length_param if room > 0 else ask.prompt_param,
+            "context_length_exceeded",
+        )
+    return wanted

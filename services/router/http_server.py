@@ -1,0 +1,88 @@
+"""Serves the application on a socket, with our error shape even for bytes that are no HTTP request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
+
+from baton.core.errors import InvariantViolated
+from baton.services.router.app import json_error
+from baton.services.router.config import HttpConfig
+from baton.services.router.errors import ApiError, invalid
+
+LOG = logging.getLogger("baton.router.http")
+
+
+class Connection(web.RequestHandler):
+    """One accepted connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        accepted = transport.get_extra_info("socket")
+        if accepted is not None and accepted.family in (socket.AF_INET, socket.AF_INET6):
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().connection_made(transport)
+
+    def handle_error(
+        self, request: Any, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """What aiohttp could not parse, and what a handler did not expect."""
+        if isinstance(exc, BadHttpMessage):
+            error = parse_error(exc)
+        else:
+            LOG.error("a handler failed", exc_info=exc)
+            error = ApiError(500, "internal error", kind="server_error", code="internal")
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun and cannot become an error")
+        response = json_error(error)
+        response.force_close()
+        return response
+
+
+def parse_error(error: BadHttpMessage) -> ApiError:
+    if isinstance(error, LineTooLong) or "headers" in error.message.lower():
+        return ApiError(431, "the request's head is too large", code="head_too_large")
+    return invalid("this is no valid HTTP request", code="invalid_http")
+
+
+class HttpServer:
+    """Start, then stop. A disconnect cancels the handler, so `ClientGone` follows also for answers in one piece."""
+
+    def __init__(self, app: web.Application, config: HttpConfig) -> None:
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=config.stop_grace_s)
+        self._settings: dict[str, Any] = {
+            "access_log": None,
+            "keepalive_timeout": config.keepalive_timeout_s,
+            "max_line_size": config.max_header_bytes,
+            "max_field_size": config.max_header_bytes,
+            "max_headers": 4 * config.max_headers,  # beyond it the connection ends; up to it the answer is a 431
+            "auto_decompress": False,
+            "lingering_time": 1.0,
+        }
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
+        """Listen; returns the port. Whoever passes another host than loopback has decided to."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        manager = self._runner.server
+        if manager is None:
+            raise InvariantViolated("the application has no server after its set-up")
+
+        def connect() -> Connection:
+            return Connection(manager, loop=loop, **self._settings)
+
+        self._server = await loop.create_server(connect, host, port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Accept nothing more, give running answers their grace, then cancel them."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        await self._runner.cleanup()
