@@ -1,6 +1,7 @@
 """Python types around ready_queue.c; `baton.core.kv.ready_queue` documents the interface."""
 
-from libc.stdint cimport int32_t, int64_t
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from _c_ready_queue cimport *
 
@@ -38,12 +39,12 @@ cdef class ReadyQueue:
         return ready_queue_remove(&self.queue, handle) != 0
 
     def first(self):
-        return self.handle_of(ready_queue_first(&self.queue))
+        return self.handle_of(ready_queue_first_fit(&self.queue, INT64_MAX, INT64_MAX, NULL))
 
     def first_fit(self, int64_t max_a, int64_t max_b, int64_t after=-1):
-        cdef int32_t start = -1
+        cdef const queue_key_t *start = NULL
         if after != -1:
-            start = self.node_of(after)
+            start = &self.queue.nodes[self.node_of(after)].key
         return self.handle_of(ready_queue_first_fit(&self.queue, max_a, max_b, start))
 
     def key(self, int64_t handle):
@@ -58,12 +59,17 @@ cdef class ReadyQueue:
         ready_queue_set_demand(&self.queue, self.node_of(handle), demand_a, demand_b)
 
     def handles(self):
-        cdef list found = []
-        cdef int32_t node = ready_queue_first(&self.queue)
-        while node >= 0:
-            found.append(self.queue.nodes[node].key.handle)
-            node = ready_queue_next(&self.queue, node)
-        return found
+        cdef Py_ssize_t count = ready_queue_count(&self.queue), position
+        cdef bytearray packed = bytearray(count * sizeof(int32_t))
+        cdef int32_t *nodes = <int32_t *> PyByteArray_AS_STRING(packed)
+        cdef list keys = []
+        cdef queue_key_t *key
+        ready_queue_list(&self.queue, nodes)
+        for position in range(count):
+            key = &self.queue.nodes[nodes[position]].key
+            keys.append((key.class_rank, key.virtual_start, key.arrival, key.handle))
+        keys.sort()
+        return [handle for _, _, _, handle in keys]
 
     def check_invariants(self):
         cdef const char *problem = ready_queue_check(&self.queue)

@@ -1,9 +1,10 @@
 /* What waits, in the order (class, virtual start, arrival, handle), and the first of it that fits.
  *
- * A treap: a search tree by that order, a heap by a priority that is a function of the handle, so its shape depends on
- * its content alone. Each node knows the minimum of both demands below it, which lets a search skip whole subtrees
- * that do not fit. The search is O(log n) whenever one of the two demands is what does not fit; a subtree is entered in
- * vain only if it holds one node with a small first and another with a small second demand, and none with both. */
+ * Entries are split into cells: one for each pair of the two demands' bit lengths. Each cell is a treap: a search tree by
+ * that order, a heap by a priority that is a function of the handle, so its shape depends on its content alone. A node
+ * knows the minimum of both demands below it. A search asks only cells whose smallest demands fit; where the limit cuts
+ * through a cell in one demand, the minima lead to the first that fits. So it costs a path for each such cell, however
+ * many wait; only in the one cell within a factor of two of both limits can a node be visited in vain. */
 #ifndef BATON_READY_QUEUE_H
 #define BATON_READY_QUEUE_H
 
@@ -24,14 +25,18 @@ typedef struct {
     int32_t left, right, parent;
 } queue_node_t;
 
+#define QUEUE_NUM_BUCKETS 64 /* bit lengths 0 to 63; demands of zero and less share bucket 0 */
+
 typedef struct {
     queue_node_t *nodes;
     int32_t capacity;
     int32_t num_used;  /* nodes ever handed out; beyond it the array is blank */
     int32_t free_head; /* given-back nodes, linked through `left` */
-    int32_t root;
     int64_t num_visited; /* nodes that the last search looked at */
     handle_map_t map;    /* handle -> node */
+    int32_t (*roots)[QUEUE_NUM_BUCKETS];       /* [bucket of a][bucket of b] -> root of the cell, -1 when empty */
+    uint64_t filled_rows;                      /* bit a: some cell [a][*] is not empty */
+    uint64_t filled_cells[QUEUE_NUM_BUCKETS];  /* bit b of entry a: cell [a][b] is not empty */
 } ready_queue_t;
 
 int ready_queue_init(ready_queue_t *queue);
@@ -50,12 +55,12 @@ int ready_queue_push(ready_queue_t *queue, queue_key_t key, int64_t demand_a, in
 /* Returns 1, or 0 if the handle is not in the queue. */
 int ready_queue_remove(ready_queue_t *queue, int64_t handle);
 
-/* First node in order, or the one after `node`; -1 if there is none. */
-int32_t ready_queue_first(const ready_queue_t *queue);
-int32_t ready_queue_next(const ready_queue_t *queue, int32_t node);
+/* First node whose demands are at most max_a and max_b, strictly after `after` in order (NULL: from the start); -1 if
+ * there is none. */
+int32_t ready_queue_first_fit(ready_queue_t *queue, int64_t max_a, int64_t max_b, const queue_key_t *after);
 
-/* First node after `node` (-1: from the start) whose demands are at most max_a and max_b; -1 if there is none. */
-int32_t ready_queue_first_fit(ready_queue_t *queue, int64_t max_a, int64_t max_b, int32_t node);
+/* Writes all nodes, in no order across cells; `ids` has room for the count. */
+void ready_queue_list(const ready_queue_t *queue, int32_t *ids);
 
 void ready_queue_set_demand(ready_queue_t *queue, int32_t node, int64_t demand_a, int64_t demand_b);
 

@@ -1,8 +1,8 @@
 """The ready queue: what waits, in order, and the first of it that fits what is free.
 
 `ReadyQueue()` orders its entries by (cls, vstart, arrival) ascending, then by handle. A handle is a number ≥ 0 that the
-owner chose; -1 stands for none. Each entry has two demands, and every subtree knows their minima, so `first_fit` skips
-what cannot fit instead of visiting it. All numbers are signed 64-bit.
+owner chose; -1 stands for none. Each entry has two demands and lies with those of like demands, powers of two apart, in
+a tree that knows their minima; so `first_fit` never visits what cannot fit. All numbers are signed 64-bit.
 
 - `push(handle, cls, vstart, arrival, demand_a, demand_b)`: ValueError for a handle that is negative or in the queue.
 - `remove(handle)`: whether it was there. `first()`: the first handle, or -1.
@@ -10,7 +10,7 @@ what cannot fit instead of visiting it. All numbers are signed 64-bit.
   demand_a ≤ max_a and demand_b ≤ max_b; -1 when there is none. A walk goes on with `after` = the entry that it skipped;
   when it removes an entry it goes on from the one before, since what did not fit then does not fit into less.
 - `key(handle)`, `demand(handle)`, `set_demand(handle, a, b)`; KeyError when it is not there, as for `after`.
-- `handles()`: all, in order. `num_visited`: nodes that the last `first_fit` looked at.
+- `handles()`: all, in order (sorts them: not for every turn). `num_visited`: nodes that the last `first_fit` looked at.
 - `check_invariants()`: raises RuntimeError when order, minima or handles are wrong.
 """
 

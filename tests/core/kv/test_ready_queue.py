@@ -33,6 +33,15 @@ def test_a_turn_in_which_nothing_fits_looks_at_one_node_however_many_wait() -> N
     assert queue.num_visited == 1
 
 
+@pytest.mark.parametrize("limit", [500, 700, 999])
+def test_entries_that_each_lack_another_resource_are_not_visited_either(limit: int) -> None:
+    queue = ReadyQueue()
+    for handle in range(NUM_WAITING):
+        queue.push(handle, 0, 0, handle, *((1, 1000) if handle % 3 else (1000, 1)))
+    assert queue.first_fit(limit, limit) == -1
+    assert queue.num_visited <= 2
+
+
 def test_finding_one_small_entry_among_many_large_ones_visits_about_one_path() -> None:
     queue = ReadyQueue()
     for handle in range(NUM_WAITING):
