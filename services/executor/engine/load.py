@@ -81,4 +81,4 @@ def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks:
     if num_blocks < 1:
         raise Incompatible(f"KV memory holds no block of {layout.block_bytes} bytes")
     torch.set_num_threads(num_threads)
-    return CpuDevice(folder, config, layout, num_blocks)
+    return CpuDevice(folder, config, layout, num_blocks, num_threads)

@@ -11,9 +11,11 @@ from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
 from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.kernels.native import is_supported
 from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
 from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.decoder import Decoder
+from baton.services.executor.engine.models.native_decoder import NativeDecoder
 from baton.services.executor.engine.models.weights import DecoderWeights
 from baton.services.executor.engine.sampler import sample_rows
 from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
@@ -22,14 +24,21 @@ from baton.services.executor.engine.sequences import DeviceSequence, SequenceTab
 class CpuDevice(HostQueue):
     """One decoder, its weights and its KV memory on the host."""
 
-    def __init__(self, folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int) -> None:
+    def __init__(
+        self, folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int
+    ) -> None:
         super().__init__()
         self.layout = layout
         self.num_blocks = num_blocks
         self.vocab_size = config.vocab_size
         self.max_model_len = config.max_model_len
         self.cache = KvCache(layout, num_blocks)
-        self.decoder = Decoder(config, DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype]), self.cache)
+        weights = DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype])
+        self.decoder: Decoder | NativeDecoder
+        if is_supported(layout, config.num_heads) and not config.logit_round_bits:
+            self.decoder = NativeDecoder(config, weights, self.cache, num_threads)
+        else:
+            self.decoder = Decoder(config, weights, self.cache)
         self._sequences = SequenceTable(layout.block_size, num_blocks, config.vocab_size)
 
     @property

@@ -1,0 +1,31 @@
+/* Which vector instructions the kernels use: chosen at run time, the widest that the processor has. */
+#ifndef BATON_INSTRUCTION_SET_H
+#define BATON_INSTRUCTION_SET_H
+
+enum instruction_set { SET_PORTABLE = 0, SET_AVX2 = 1, SET_AVX512 = 2 };
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_X86_SETS 1
+#else
+#define HAS_X86_SETS 0
+#endif
+
+static inline int is_set_usable(enum instruction_set set)
+{
+#if HAS_X86_SETS
+    if (set == SET_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
+    if (set == SET_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return set == SET_PORTABLE;
+}
+
+static inline enum instruction_set best_set(void)
+{
+    if (is_set_usable(SET_AVX512))
+        return SET_AVX512;
+    return is_set_usable(SET_AVX2) ? SET_AVX2 : SET_PORTABLE;
+}
+
+#endif
