@@ -1,0 +1,158 @@
+"""An executor as a process: its machine, and beside it the device, a compute thread and a transfer thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from baton.core.config import ExecutorConfig
+from baton.core.errors import InvariantViolated
+from baton.core.executor import events as ev
+from baton.core.executor.machine import ExecutorCore
+from baton.core.ids import Capacity, Role
+from baton.services.executor.compute_thread import ComputeThread
+from baton.services.executor.engine.devices.base import Device
+from baton.services.executor.engine.load import load_device
+from baton.services.executor.transfer.environment import configure_transport_environment
+from baton.services.runtime.cores import parse_cores
+from baton.services.runtime.entry import run_role
+from baton.services.runtime.journal import open_journal
+from baton.services.runtime.lifecycle import Lifecycle
+from baton.services.runtime.process import Process
+from baton.services.runtime.settings import DeviceSettings, Settings
+from baton.services.transport.endpoints import is_local
+from baton.services.transport.keys import KeyRing
+
+TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, ev.Drive, ev.Post)
+
+
+class Engine:
+    """The threads beside the machine and what they work on. They only post events."""
+
+    def __init__(self, process: Process, device: Device, faults: str) -> None:
+        from baton.services.executor.transfer.region import KvRegion
+        from baton.services.executor.transfer.thread import TransferThread  # loads NIXL: after its environment
+
+        own = process.own
+        crash = process.life.fail
+        post = process.driver.post_from_thread
+        region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
+        self._life = process.life
+        self.compute = ComputeThread(device, post, crash)
+        self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash)
+        process.driver.perform(ev.Launch, self._launch)
+        process.driver.perform(ev.Exit, self._exit)
+        for command in TRANSFER_COMMANDS:
+            process.driver.perform(command, self.transfer.submit)
+        process.metrics.add_gauges(self._gauges)
+
+    def start(self) -> None:
+        self.compute.start()
+        self.transfer.start()
+
+    def stop(self) -> bool:
+        """End both threads; whether every launched step was proven to have ended."""
+        proven = self.compute.stop()
+        self.transfer.stop()
+        return proven
+
+    def sickness(self) -> str:
+        dead = [
+            name for name, thread in (("compute", self.compute), ("transfer", self.transfer)) if not thread.is_alive
+        ]
+        return "" if not dead else f"the {' and the '.join(dead)} thread ended"
+
+    def _launch(self, command: ev.Launch) -> None:
+        self.compute.submit(command.plan)
+
+    def _exit(self, command: ev.Exit) -> None:
+        self._life.log.error("exit", code=command.code, detail=command.detail)
+        self._life.exit_now(command.code)
+
+    def _gauges(self) -> dict[str, float]:
+        counters = self.transfer.counters
+        return {
+            "steps_launched": float(self.compute.num_launched),
+            "steps_proven": float(self.compute.num_proven),
+            **{name.removeprefix("num_"): float(getattr(counters, name)) for name in counters.__slots__},
+        }
+
+
+async def serve_executor(life: Lifecycle, settings: Settings) -> None:
+    """Serve until asked to stop, then drain."""
+    config = settings.knobs
+    if not isinstance(config, ExecutorConfig):
+        raise InvariantViolated("an executor needs an executor's knobs")
+    ring = KeyRing(Path(settings.link.keys), settings.service.name)
+    cores = parse_cores(settings.device.cores)
+    os.sched_setaffinity(0, cores)
+    configure_transport_environment(is_local(settings.link.listen))
+    device = make_device(settings, len(cores))
+    process = Process(
+        life,
+        settings,
+        ring,
+        lambda own: ExecutorCore(own, device.layout, config, ring.hash_key),
+        layout_fingerprint=device.layout.fingerprint(),
+        capacity=measure(device, config, settings.device),
+        journal=open_journal(life, settings),
+    )
+    engine = Engine(process, device, "")
+    engine.start()
+    process.dial_scheduler()
+    await process.serve(engine.sickness)
+    await life.stop_requested()
+    await drain(process, engine)
+
+
+async def drain(process: Process, engine: Engine) -> None:
+    """Finish what runs, within the drain time; end without freeing anything that may still be touched."""
+    process.driver.post(ev.Drain())
+    await process.quiescence()
+    process.shut()
+    proven = await asyncio.get_running_loop().run_in_executor(None, engine.stop)
+    if not proven:
+        process.life.log.error("exit", code=ev.EXIT_UNPROVEN, detail="a launched step did not end")
+        process.life.exit_now(ev.EXIT_UNPROVEN)
+
+
+def make_device(settings: Settings, num_threads: int) -> Device:
+    """Load the model onto the device. Blocks for as long as that takes; nothing is served before."""
+    told = settings.device
+    options: dict[str, Any] = {"num_blocks": told.num_blocks} if told.num_blocks else {"kv_bytes": told.kv_bytes}
+    if told.kind == "fake":
+        options |= {
+            "step_time_s": told.step_time_s,
+            "token_time_s": told.token_time_s,
+            "end_one_in": told.end_one_in,
+        }
+    folder = Path(settings.model.folder) if settings.model.folder else None
+    return load_device(
+        told.kind,  # type: ignore[arg-type]
+        folder,
+        block_size=told.block_size,
+        num_threads=num_threads,
+        dtype=told.dtype,
+        **options,
+    )
+
+
+def measure(device: Device, config: ExecutorConfig, told: DeviceSettings) -> Capacity:
+    """What this executor can hold, as it tells others."""
+    bounds = [device.max_model_len, device.num_blocks * device.layout.block_size]
+    if told.max_model_len:
+        bounds.append(told.max_model_len)
+    return Capacity(
+        num_blocks=device.num_blocks,
+        num_slots=config.num_slots,
+        block_size=device.layout.block_size,
+        token_budget=config.token_budget,
+        max_model_len=min(bounds),
+        growth_reserve=config.growth_reserve,
+    )
+
+
+def main(role: Role, arguments: list[str] | None = None) -> int:
+    return run_role(role, serve_executor, arguments)
