@@ -58,7 +58,7 @@ setup(
     package_data={name: ["py.typed", "*.pyi"] for name in find_packages()},
     ext_modules=cythonize(
         native_extensions(),
-        build_dir="build/cython",
+        build_dir="build/cython_debug" if DEBUG else "build/cython",
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
