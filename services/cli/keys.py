@@ -1,0 +1,28 @@
+"""`baton keys DIR [NAME …]`: make the key folder of a deployment, or add names to it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from baton.services.transport.keys import DEFAULT_NAMES, KeysUnusable, make_keys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0 when every name has a key; 2 for a name that no service may have."""
+    parser = argparse.ArgumentParser(prog="baton keys", description=__doc__)
+    parser.add_argument("folder", type=Path, help="made if absent; keys that are there are kept")
+    parser.add_argument("names", nargs="*", help=f"of services; {' '.join(DEFAULT_NAMES)} if none is given")
+    options = parser.parse_args(arguments)
+    try:
+        made = make_keys(options.folder, options.names or DEFAULT_NAMES)
+    except (KeysUnusable, OSError) as error:
+        print(f"baton keys: {error}", file=sys.stderr)
+        return 2
+    print(f"{options.folder}: new keys for {', '.join(made) if made else 'nobody'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

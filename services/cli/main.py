@@ -1,0 +1,59 @@
+"""The `baton` command: finds the subcommand and loads only that one, so that no command needs what another imports."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    module: str  #: has `main(arguments) -> int | None`
+    summary: str
+
+
+COMMANDS = {
+    "up": Command("baton.services.up.__main__", "start a whole deployment on this machine and keep it running"),
+    "router": Command("baton.services.router.__main__", "run a router: the OpenAI-compatible HTTP API"),
+    "scheduler": Command("baton.services.scheduler.__main__", "run the scheduler"),
+    "prefill": Command("baton.services.prefill.__main__", "run a prefill executor"),
+    "decode": Command("baton.services.decode.__main__", "run a decode executor"),
+    "unified": Command("baton.services.unified.__main__", "run an executor that prefills and decodes"),
+    "keys": Command("baton.services.cli.keys", "make or extend a deployment's key folder"),
+    "model": Command("baton.services.model.__main__", "fetch or convert a model once"),
+    "bench": Command("baton.services.loadgen.__main__", "put a load on an OpenAI-compatible server and report"),
+    "fuzz": Command("baton.services.sim.fuzz", "search the simulator for a broken law"),
+    "replay": Command("baton.services.sim.replay", "replay a journal and compare every command"),
+}
+
+
+def is_there(command: Command) -> bool:
+    """Whether this installation has it."""
+    try:
+        return importlib.util.find_spec(command.module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def usage() -> str:
+    lines = [f"  {name:<11}{command.summary}" for name, command in COMMANDS.items() if is_there(command)]
+    return "\n".join(["usage: baton COMMAND [OPTIONS]", "", *lines, "", "`baton COMMAND --help` says more."])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: that of the subcommand; 2 for one that does not exist."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if given else 2
+    command = COMMANDS.get(given[0])
+    if command is None or not is_there(command):
+        print(f"baton: there is no command {given[0]!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    code = importlib.import_module(command.module).main(given[1:])
+    return int(code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""`baton up`: start a whole deployment on this machine and keep it running."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from baton.core.errors import ServingError
+from baton.services.model.fetch import DEFAULT_MODEL, fetch
+from baton.services.runtime.cores import parse_cores
+from baton.services.runtime.lifecycle import EXIT_REFUSED, run_service
+from baton.services.runtime.log import Log
+from baton.services.up.plan import LAUNCHER_NAME, UpOptions
+from baton.services.up.supervisor import supervise
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="baton up", description=__doc__)
+    made.add_argument(
+        "--model", default="", help=f"tiny, a folder, a .gguf file or a hub id; {DEFAULT_MODEL} by default"
+    )
+    made.add_argument("--prefill", type=int, help="prefill executors (1, or 0 beside --unified)")
+    made.add_argument("--decode", type=int, help="decode executors (1, or 0 beside --unified)")
+    made.add_argument("--unified", type=int, default=0, help="executors that do both (0)")
+    made.add_argument("--host", default="127.0.0.1", help="where the HTTP API listens (loopback)")
+    made.add_argument("--port", type=int, default=8000, help="of the HTTP API (8000); 0: any free one")
+    made.add_argument("--cores", default="", help="for the executors, such as 0-3; all by default")
+    made.add_argument("--device", default="cpu", help="cpu, cuda or fake")
+    made.add_argument("--journal", type=Path, help="folder for every process's events and commands")
+    made.add_argument("--config", type=Path, help="TOML file that every process reads")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    asked = parser().parse_args(arguments)
+    default = 0 if asked.unified else 1
+    try:
+        options = UpOptions(
+            model=fetch(asked.model or ("tiny" if asked.device == "fake" else DEFAULT_MODEL)),
+            num_prefill=default if asked.prefill is None else asked.prefill,
+            num_decode=default if asked.decode is None else asked.decode,
+            num_unified=asked.unified,
+            host=asked.host,
+            port=asked.port,
+            cores=parse_cores(asked.cores),
+            device=asked.device,
+            journal=asked.journal,
+            config=asked.config,
+        )
+    except ServingError as error:
+        print(f"baton up: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    epoch = time.time_ns() // 1_000_000
+    return run_service(Log(LAUNCHER_NAME, epoch), lambda life: supervise(life, options, epoch))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The launcher's machine: says which lives have ended, as a level: the last ones again in every session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from baton.core.events import PeerDown, PeerUp, Send
+from baton.core.ids import Life, Peer, Role
+from baton.core.wire.messages import Exited
+
+MAX_REMEMBERED = 4096  #: exits; a process that restarts every five seconds needs hours to fill it
+
+
+class ChildExited(msgspec.Struct, frozen=True, tag=90):
+    """The wait for this child returned: nothing of it runs any more."""
+
+    life: Life
+
+
+class LauncherCore:
+    """Knows only exits that it saw itself."""
+
+    def __init__(self, own: Peer) -> None:
+        self.own = own
+        self.next_wake: float | None = None
+        self._exited: deque[Life] = deque(maxlen=MAX_REMEMBERED)
+        self._scheduler: Peer | None = None
+
+    def handle(self, event: Any, now: float) -> Sequence[Any]:
+        """See `baton.core.events.Machine`."""
+        match event:
+            case ChildExited(life=life):
+                self._exited.append(life)
+                return [] if self._scheduler is None else [Send(self._scheduler.name, Exited(life))]
+            case PeerUp(peer=peer) if peer.role is Role.SCHEDULER:
+                self._scheduler = peer
+                return [Send(peer.name, Exited(life)) for life in self._exited]
+            case PeerDown(peer=peer) if peer == self._scheduler:
+                self._scheduler = None
+        return []
+
+    def check_invariants(self) -> None:
+        """Nothing can be wrong."""
+
+    def quiescent(self) -> bool:
+        return True
+
+    def gauges(self) -> dict[str, float]:
+        return {"exits": float(len(self._exited))}
+
+    def readiness(self) -> str:
+        return "" if self._scheduler is not None else "no session with the scheduler"
