@@ -17,7 +17,7 @@ def configure_transport_environment(loopback: bool) -> None:
     `loopback`: nothing may listen beyond this machine. By default UCX listens on every interface, so the device is
     forced; which transports run on it stays the operator's choice (`UCX_TLS`).
     """
-    if "nixl" in sys.modules:
+    if any(name.partition("_")[0] == "nixl" for name in sys.modules):
         raise InvariantViolated("the transport's environment is set before NIXL is imported")
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("UCX_LOG_LEVEL", "error")

@@ -13,16 +13,15 @@ import weakref
 from typing import Any
 
 import numpy as np
-from nixl import _bindings as bindings
-from nixl._api import nixl_agent, nixl_agent_config
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.events import Piece
 from baton.services.executor.transfer.errors import PieceRefused, TransportBroken
 from baton.services.executor.transfer.metadata import SCRATCH_BYTES, AgentMetadata, decode_metadata, encode_metadata
+from baton.services.executor.transfer.nixl_library import ERRORS as NIXL_ERRORS
+from baton.services.executor.transfer.nixl_library import api as nixl
 from baton.services.executor.transfer.region import KvRegion, is_whole_block
 
-NIXL_ERRORS = tuple(getattr(bindings, name) for name in dir(bindings) if name.startswith("nixl") and "Error" in name)
 LOCAL = "NIXL_INIT_AGENT"
 
 
@@ -69,7 +68,7 @@ class PeerAgent:
         self._remote: KvRegion | None = None
         self._started: set[Write] = set()  #: not proven over
         try:
-            self._agent = nixl_agent(name, nixl_agent_config(enable_prog_thread=False, backends=["UCX"]))
+            self._agent = nixl.nixl_agent(name, nixl.nixl_agent_config(enable_prog_thread=False, backends=["UCX"]))
             kv = (region.base_address, region.num_bytes, region.device_id, "")
             self._registrations = [
                 self._agent.register_memory([kv], region.memory_type),

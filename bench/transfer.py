@@ -1,0 +1,214 @@
+"""How fast do KV blocks move between two processes of this machine, over each transport?
+
+    python bench/transfer.py [--json] [--transport cma|tcp] [--pieces 200]
+
+Geometry of SmolLM2-135M in float32: 30 KV layers, 3 heads of 64, blocks of 64 tokens (2.9 MB, one piece). Writer and
+receiver are processes of their own. Latencies run from `submit` to the event, in the thread that submits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from baton.core.executor.events import (
+    CloseTransport,
+    ConnectTransport,
+    Drive,
+    ExecutorEvent,
+    OpenTransport,
+    Piece,
+    PieceLanded,
+    Post,
+    TransportOpened,
+)
+from baton.core.layout import KvLayout
+from baton.services.executor.transfer.environment import configure_transport_environment
+
+LAYOUT = KvLayout(30, 3, 64, "float32", 64, "smollm2-135m", "smollm2")
+NUM_BLOCKS = 64
+TRANSPORTS = {"cma": "tcp,sm,self", "tcp": "tcp,self"}
+NUM_BURSTS = 9
+IDLE_S = 2.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class End:
+    """One end in this process: its transfer thread, and its events in a queue."""
+
+    def __init__(self, name: str) -> None:
+        configure_transport_environment(loopback=True)
+        from baton.services.executor.transfer.region import KvRegion
+        from baton.services.executor.transfer.thread import TransferThread
+
+        self.memory = np.ones((NUM_BLOCKS, LAYOUT.block_bytes), np.uint8)
+        self.events: queue.SimpleQueue[ExecutorEvent] = queue.SimpleQueue()
+        region = KvRegion(self.memory.ctypes.data, NUM_BLOCKS, LAYOUT)
+        self.thread = TransferThread(region, name, self.events.put, crash)
+        self.thread.start()
+
+    def ask(self, command: msgspec.Struct) -> ExecutorEvent:
+        self.thread.submit(command)
+        return self.events.get(timeout=30)
+
+
+def crash(error: BaseException) -> None:
+    print(f"the transfer thread ended: {error!r}", file=sys.stderr)
+    os._exit(1)
+
+
+def receive() -> None:
+    """The receiver: its address on stdout, then it drives as the lines on stdin say."""
+    end = End("decode")
+    opened = end.ask(OpenTransport("prefill", 1))
+    sys.stdout.buffer.write(msgspec.json.encode(opened) + b"\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        end.thread.submit(Drive("prefill", 1, line.strip() == "on"))
+    end.thread.stop()
+
+
+def measure(num_pieces: int) -> dict[str, float]:
+    """The writer, with a receiver of its own."""
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--receive"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        return measure_against(child, num_pieces)
+    finally:
+        child.stdin.close()
+        child.wait(30)
+
+
+def measure_against(child: subprocess.Popen, num_pieces: int) -> dict[str, float]:
+    opened = msgspec.json.decode(child.stdout.readline(), type=TransportOpened)
+    drive(child, "on")
+    end = End("prefill")
+    result = {}
+    started_at = time.perf_counter()
+    end.ask(OpenTransport("decode", 1))
+    result["open_ms"] = (time.perf_counter() - started_at) * 1e3
+    started_at = time.perf_counter()
+    end.ask(ConnectTransport("decode", 1, opened.metadata, opened.base_address, NUM_BLOCKS))
+    result["connect_ms"] = (time.perf_counter() - started_at) * 1e3
+    result["first_piece_ms"] = single_pieces(end, 1)[0][0]
+    single_pieces(end, 20)
+    latencies, posts = single_pieces(end, num_pieces)
+    result |= percentiles("block", latencies) | {"post_p50_ms": statistics.median(posts)}
+    result |= percentiles("partial_block", single_pieces(end, num_pieces, end_slot=LAYOUT.block_size - 1)[0])
+    result |= bursts(end, child.pid)
+    drive(child, "off")
+    result |= idle(child.pid)
+    end.ask(CloseTransport("decode", 1))
+    end.thread.stop()
+    return result
+
+
+def single_pieces(end: End, count: int, end_slot: int = LAYOUT.block_size) -> tuple[list[float], list[float]]:
+    """One piece at a time: milliseconds from submit to landed, and inside the post."""
+    latencies, posts = [], []
+    for i in range(count):
+        piece = Piece(i, "decode", 1, i % NUM_BLOCKS, (i + 7) % NUM_BLOCKS, 0, end_slot, 0, LAYOUT.num_planes)
+        started_at = time.perf_counter()
+        event = end.ask(Post((piece,)))
+        latencies.append((time.perf_counter() - started_at) * 1e3)
+        assert isinstance(event, PieceLanded), event
+        posts.append(event.post_s * 1e3)
+    return latencies, posts
+
+
+def bursts(end: End, receiver_pid: int) -> dict[str, float]:
+    """All blocks in one command, several times."""
+    pieces = tuple(
+        Piece(i, "decode", 1, i, NUM_BLOCKS - 1 - i, 0, LAYOUT.block_size, 0, LAYOUT.num_planes)
+        for i in range(NUM_BLOCKS)
+    )
+    times_s = []
+    writer_s, receiver_s = cpu_s(os.getpid()), cpu_s(receiver_pid)
+    for _ in range(NUM_BURSTS):
+        started_at = time.perf_counter()
+        end.thread.submit(Post(pieces))
+        for _ in pieces:
+            assert isinstance(end.events.get(timeout=30), PieceLanded)
+        times_s.append(time.perf_counter() - started_at)
+    num_gb = NUM_BURSTS * NUM_BLOCKS * LAYOUT.block_bytes / 1e9
+    median_s = statistics.median(times_s)
+    return {
+        "burst_ms_per_block": median_s * 1e3 / NUM_BLOCKS,
+        "burst_gb_per_s": NUM_BLOCKS * LAYOUT.block_bytes / 1e9 / median_s,
+        "writer_cpu_s_per_gb": (cpu_s(os.getpid()) - writer_s) / num_gb,
+        "receiver_cpu_s_per_gb": (cpu_s(receiver_pid) - receiver_s) / num_gb,
+    }
+
+
+def idle(receiver_pid: int) -> dict[str, float]:
+    """CPU of both processes with an open connection and nothing to do."""
+    time.sleep(0.2)
+    before = cpu_s(os.getpid()), cpu_s(receiver_pid)
+    time.sleep(IDLE_S)
+    after = cpu_s(os.getpid()), cpu_s(receiver_pid)
+    names = ("writer_idle_cpu_percent", "receiver_idle_cpu_percent")
+    return {name: (b - a) / IDLE_S * 100 for name, a, b in zip(names, before, after, strict=True)}
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def percentiles(name: str, values: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=20, method="inclusive")
+    return {f"{name}_landed_p50_ms": cuts[9], f"{name}_landed_p95_ms": cuts[18]}
+
+
+def drive(child: subprocess.Popen, word: str) -> None:
+    child.stdin.write(word + "\n")
+    child.stdin.flush()
+
+
+def measure_in_process(transport: str, num_pieces: int) -> dict[str, float]:
+    """Each transport in a process of its own: the library reads its settings once."""
+    command = [sys.executable, __file__, "--measure", "--pieces", str(num_pieces)]
+    env = {**os.environ, "UCX_TLS": TRANSPORTS[transport]}
+    return json.loads(subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def print_table(results: dict[str, dict[str, float]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", *results)
+    for name in next(iter(results.values())):
+        table.add_row(name, *(f"{result[name]:.3f}" for result in results.values()))
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--transport", choices=list(TRANSPORTS), action="append")
+    parser.add_argument("--pieces", type=int, default=200)
+    parser.add_argument("--receive", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.receive:
+        receive()
+    elif args.measure:
+        print(json.dumps(measure(args.pieces)))
+    else:
+        results = {name: measure_in_process(name, args.pieces) for name in args.transport or TRANSPORTS}
+        print(json.dumps(results, indent=2)) if args.json else print_table(results)
+
+
+if __name__ == "__main__":
+    main()
