@@ -40,9 +40,11 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
     bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
 
+    absent_s: float = 10.0  #: how long requests wait while no executor could serve any; then they are refused
+
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
-        _positive(self, "max_queued", "steps_ahead", "bypass_s")
+        _positive(self, "max_queued", "steps_ahead", "bypass_s", "absent_s")
 
 
 class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,10 +36,19 @@ class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
     num_tokens: int
     num_prior: int  #: how many of them are outputs of earlier attempts
     root: bytes  #: 16 bytes: root of the block-hash chain (layout, salt, adapter)
-    hashes: bytes  #: 16 bytes for each full block of `prompt`
+    hashes: bytes  #: 16 bytes for each full block of the client's prompt
     sampling: SamplingParams  #: `max_tokens` counts from the client's prompt: outputs of earlier attempts included
     num_choices: int = 1
     first_choice: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError (a decoding error on the wire) when the lengths do not fit together."""
+        if len(self.prompt) != 4 * self.num_tokens or not 0 <= self.num_prior < self.num_tokens:
+            raise ValueError("prompt, num_tokens and num_prior do not fit together")
+        if len(self.root) != 16 or len(self.hashes) % 16 or self.num_choices < 1 or self.first_choice < 0:
+            raise ValueError("root, hashes or choices have no valid size")
+        if self.max_new_tokens < 1:
+            raise ValueError("nothing is left to sample")
 
     @property
     def num_client_tokens(self) -> int:
@@ -142,9 +151,15 @@ class Run(Message, tag=22):
 
 
 class Exited(Message, tag=23):
-    """Launcher → scheduler → executors: whoever started this process has seen its exit."""
+    """Launcher → scheduler → executors: whoever started this process has seen its exit, and that of its earlier lives."""
 
     life: Life
+
+
+class Returned(Message, tag=24):
+    """Scheduler → executor: answers Reclaim with the unspent credit that it gave back, perhaps less than asked."""
+
+    num_blocks: int
 
 
 # ---- executor → scheduler
@@ -187,7 +202,7 @@ class CacheChanged(Message, tag=34):
 class ExecutorInventory(Message, tag=35):
     """Executor → scheduler, first in a session: what it holds, and its whole free credit."""
 
-    live: tuple[AttemptId, ...]
+    live: tuple[tuple[AttemptId, int], ...]  #: with the prompt tokens that it still has to compute
     num_blocks: int
     num_slots: int
     pairs: tuple[Life, ...]
@@ -197,6 +212,12 @@ class ExecutorInventory(Message, tag=35):
 
 class Draining(Message, tag=36):
     """Executor → scheduler: place nothing new here."""
+
+
+class Reclaim(Message, tag=37):
+    """Executor → scheduler: running sequences need these blocks; give back credit that is not spent."""
+
+    num_blocks: int
 
 
 # ---- router ↔ executor
@@ -220,7 +241,7 @@ class Records(Message, tag=40):
 
 
 class RouterInventory(Message, tag=41):
-    """Router → executor, first in a session: its attempts there, and the next output offset that it lacks of each choice.
+    """Router → executor, first in a session: all its attempts, and the next output offset that it lacks of each choice.
 
     What is not named is aborted; outboxes are rewound to the offsets.
     """
@@ -271,7 +292,7 @@ class Receive(Message, tag=52):
 
 
 class CloseTransfer(Message, tag=53):
-    """Decode → prefill: send nothing more and say when nothing can be in flight."""
+    """Decode → prefill: send nothing more and say when nothing can be in flight (for an unknown transfer: at once)."""
 
     transfer_id: int
 
@@ -302,26 +323,20 @@ class Sealed(Message, tag=56):
 class TransferClosed(Message, tag=57):
     """Prefill → decode: every handle of this transfer reached DONE or ERR and none will follow.
 
-    Reason ABORTED answers CloseTransfer; 0 ("finished") says that all choices ended with their first token.
+    Reason ABORTED answers CloseTransfer; None says that all choices ended with their first token.
     """
 
     transfer_id: int
-    reason: int  #: a Reason, or 0
-
-
-class TransferInventory(Message, tag=58):
-    """Decode → prefill, first in a session: the transfers that it still has open; all others are closed."""
-
-    open: tuple[int, ...]
+    reason: Reason | None
 
 
 RouterToScheduler = Submit | Abort
 SchedulerToRouter = Placed | Refusal | AttemptFailed | Roster
-SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Roster
-ExecutorToScheduler = Credit | Ended | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining
+SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Returned | Roster
+ExecutorToScheduler = Credit | Ended | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
 RouterToExecutor = RouterInventory | Abort | Stop
 ExecutorToRouter = Records | Holding | AttemptFailed
-DecodeToPrefill = TransportInfo | TransferInventory | Receive | CloseTransfer
+DecodeToPrefill = TransportInfo | Receive | CloseTransfer
 PrefillToDecode = TransportInfo | TransportProven | ChunkPosted | ChunkLanded | Sealed | TransferClosed
 LauncherToScheduler = Exited
 SchedulerToLauncher = Roster

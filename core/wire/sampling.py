@@ -30,3 +30,9 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     def ends_with(self, token: int, num_output_tokens: int) -> bool:
         """Whether `token`, as output number `num_output_tokens` (counted from 1), is an end-of-sequence token."""
         return num_output_tokens >= self.min_tokens and token in self.stop_token_ids
+
+    def finish(self, token: int, num_output_tokens: int) -> str:
+        """The one predicate for ends by tokens: "stop", "length" or "" for `token` as this output number (from 1)."""
+        if self.ends_with(token, num_output_tokens):
+            return "stop"
+        return "length" if num_output_tokens >= self.max_tokens else ""

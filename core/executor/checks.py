@@ -1,0 +1,140 @@
+"""Laws of the executor's state, and what it shows of itself: inventory, gauges, readiness."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from baton.core.errors import InvariantViolated
+from baton.core.executor.sequence import Compute, Transfer
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.transfers import Link
+from baton.core.wire.messages import ExecutorInventory
+
+
+def inventory(state: ExecutorState, headroom: int) -> ExecutorInventory:
+    """What the scheduler must know when a session begins; grants all that is free."""
+    num_blocks, num_slots = (0, 0) if state.draining else state.memory.grant(headroom)
+    state.published = bytearray()
+    state.memory.pool.take_evicted()
+    state.num_prompt_tokens_done = 0
+    pairs = tuple(life for life, transport in state.transports.items() if transport.is_paired)
+    tokens = tuple((g.work_id, g.num_uncounted) for g in state.groups.values())
+    return ExecutorInventory(tokens, num_blocks, num_slots, pairs, cached(state), state.draining)
+
+
+def cached(state: ExecutorState) -> bytes:
+    """All hashes of the prefix index."""
+    pool = state.memory.pool
+    hashes = (pool.block_hash(block_id) for block_id in range(pool.num_blocks))
+    return b"".join(h for h in hashes if h is not None)
+
+
+def is_quiescent(state: ExecutorState) -> bool:
+    return not (
+        state.groups or state.sequences or state.steps or state.incoming or state.outgoing or state.pieces or state.copies
+    )
+
+
+def gauges(state: ExecutorState) -> dict[str, float]:
+    """Values by name; those of requests are back at zero when the executor is quiescent."""
+    memory = state.memory
+    values: dict[str, float] = {
+        "blocks_total": memory.pool.num_blocks,
+        "blocks_free": memory.pool.num_free,
+        "blocks_cached": memory.pool.num_cached,
+        "blocks_granted": memory.outstanding_blocks,
+        "slots_used": memory.used_slots,
+        "slots_granted": memory.outstanding_slots,
+        "attempts": len(state.groups),
+        "sequences_held": len(state.sequences),
+        "sequences_running": len(state.running),
+        "sequences_waiting": len(state.queue),
+        "steps_in_flight": len(state.steps),
+        "transfers_incoming": len(state.incoming),
+        "transfers_outgoing": len(state.outgoing),
+        "transfer_bytes_in_flight": state.posted_bytes,
+        "transfers_quarantined": sum(t.status is Transfer.QUARANTINED for t in state.incoming.values()),
+        "parked_tokens": state.parked_tokens,
+        "receives_early": len(state.early),
+        "draining": float(state.draining),
+    }
+    values.update({f"{name}_total": count for name, count in state.counters.items()})
+    return values
+
+
+def readiness(state: ExecutorState) -> str:
+    if state.stopped:
+        return "stopped"
+    if state.draining:
+        return "draining"
+    if state.scheduler is None:
+        return "no session with the scheduler"
+    if not state.routers:
+        return "no session with a router"
+    if state.own.role.runs_decode and state.own.role.name == "UNIFIED":
+        return ""
+    if not any(transport.link is Link.READY for transport in state.transports.values()):
+        return "no transport to another executor"
+    return ""
+
+
+def check_invariants(state: ExecutorState) -> None:
+    state.memory.check_invariants()
+    _check_blocks(state)
+    _check_groups(state)
+    _check_windows(state)
+
+
+def _check_blocks(state: ExecutorState) -> None:
+    """Every reference of every block belongs to one sequence or one launched step, and to nothing else."""
+    held: Counter[int] = Counter()
+    for sequence in state.sequences.values():
+        held.update(sequence.block_ids)
+    for step in state.steps:
+        for ids in step.borrowed:
+            held.update(memoryview(ids).cast("i"))
+    pool = state.memory.pool
+    for block_id in range(pool.num_blocks):
+        if pool.ref_count(block_id) != held[block_id]:
+            raise InvariantViolated(
+                f"block {block_id} has {pool.ref_count(block_id)} references, {held[block_id]} holders are known"
+            )
+    if state.memory.used_slots != len(state.sequences):
+        raise InvariantViolated(f"{state.memory.used_slots} slots used by {len(state.sequences)} sequences")
+
+
+def _check_groups(state: ExecutorState) -> None:
+    owners: Counter[int] = Counter()
+    for step in state.steps:
+        owners.update(s.seq_id for s in step.owned)
+    for pending in state.copies:
+        owners.update((pending.source.seq_id, pending.destination.seq_id))
+    for incoming in state.incoming.values():
+        owners[incoming.group.first.seq_id] += 1
+    for outgoing in state.outgoing.values():
+        owners[outgoing.group.first.seq_id] += 1
+    for sequence in state.sequences.values():
+        if sequence.num_owners != owners[sequence.seq_id]:
+            raise InvariantViolated(f"sequence {sequence.seq_id}: {sequence.num_owners} owners, {owners[sequence.seq_id]} known")
+        if sequence.compute is not Compute.ENDED and state.groups.get(sequence.group.work_id) is not sequence.group:
+            raise InvariantViolated(f"sequence {sequence.seq_id} lives without its group")
+        if sequence.num_scheduled < sequence.num_computed:
+            raise InvariantViolated(f"sequence {sequence.seq_id} computed more than was scheduled")
+    parked = sum(s.group.work.num_tokens for s in state.sequences.values() if s.compute is Compute.COMPUTED)
+    if parked != state.parked_tokens:
+        raise InvariantViolated(f"{state.parked_tokens} tokens parked, {parked} known")
+
+
+def _check_windows(state: ExecutorState) -> None:
+    in_flight = 0
+    for life, transport in state.transports.items():
+        mine = [t for (peer, _), t in state.outgoing.items() if peer == life]
+        total = sum(num_bytes for t in mine for _, num_bytes in t.in_flight.values())
+        count = sum(len(t.in_flight) for t in mine)
+        if total != transport.in_flight:
+            raise InvariantViolated(f"{transport.in_flight} bytes in flight to {life}, {total} known")
+        if count > 1 and total > state.config.window_bytes:
+            raise InvariantViolated(f"{total} bytes in flight to {life}, the window has {state.config.window_bytes}")
+        in_flight += total
+    if in_flight > state.posted_bytes:
+        raise InvariantViolated(f"{state.posted_bytes} bytes posted, {in_flight} known")

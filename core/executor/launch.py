@@ -1,0 +1,185 @@
+"""From a draft to a launched step, and from the step's result back to the sequences."""
+
+from __future__ import annotations
+
+from array import array
+
+from baton.core.errors import InvariantViolated, Reason
+from baton.core.executor import ownership, tokens, writer
+from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
+from baton.core.executor.sequence import Compute, Kind, Sequence
+from baton.core.executor.state import ExecutorState, LaunchedStep
+from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
+from baton.core.executor.tokens import HASH_BYTES
+from baton.core.executor.walk import Draft, DraftItem
+
+
+class _Builder:
+    """Collects the parts of one plan while its draft is committed."""
+
+    def __init__(self) -> None:
+        self.new: list[NewSequence] = []
+        self.copies: list[CopyBlock] = []
+        self.items: list[StepItem] = []
+        self.owned: list[Sequence] = []
+        self.borrowed: list[bytes] = []
+
+
+def launch(state: ExecutorState, draft: Draft) -> None:
+    """Commit the draft: from here on the step owns what it may touch."""
+    builder = _Builder()
+    for pending in state.copies:  # their owner counts pass from the list to the step
+        builder.copies.append(pending.copy)
+        builder.owned += [pending.source, pending.destination]
+    state.copies = []
+    for item in draft.items:  # before anything is allocated: an allocation may evict what the walk has found
+        if item.num_hits:
+            _take_over_hits(state, item, builder)
+    for item in draft.items:
+        _commit_item(state, item, builder)
+    plan = StepPlan(
+        state.next_step_id(), tuple(state.dropped), tuple(builder.new), tuple(builder.copies), tuple(builder.items)
+    )
+    state.dropped = []
+    state.steps.append(LaunchedStep(plan, [item.sequence for item in draft.items], builder.owned, builder.borrowed))
+    state.counters["steps_launched"] += 1
+    if draft.stopped_by is not None:
+        state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
+    state.out.append(Launch(plan))
+
+
+def on_step_done(state: ExecutorState, result: StepResult) -> None:
+    """Apply one result, however its completion was noticed. A result that does not match its plan is a broken step."""
+    step = state.steps[0] if state.steps else None
+    if step is None or step.plan.step_id != result.step_id:
+        raise InvariantViolated(f"step {result.step_id} is done, but it was not the next one")
+    if not _matches(step, result):
+        on_step_failed(state, StepFailed(result.step_id, "collect", True, "the result is not what the plan asked"))
+        return
+    state.steps.popleft()
+    state.counters["steps_done"] += 1
+    for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
+        _apply_item(state, sequence, item, done)
+    for sequence in step.owned:
+        ownership.disown(state, sequence)
+    for ids in step.borrowed:
+        state.memory.pool.release(ids)
+
+
+def on_step_failed(state: ExecutorState, event: StepFailed) -> None:
+    """O4: proven: fail its requests and stop. O5: unproven: end at once, free nothing, nobody is told anything else."""
+    if not event.proven:
+        state.stopped = True
+        state.out.append(Exit(EXIT_UNPROVEN, f"step {event.step_id}, {event.stage}: {event.detail}"))
+        return
+    for step in state.steps:
+        for sequence in step.sequences:
+            group = sequence.group
+            if not group.is_over:
+                ownership.note_failure(state, group, Reason.STEP_FAILED, event.stage)
+                ownership.end_group(state, group)
+    state.stopped = True
+    state.out.append(Exit(EXIT_STEP_FAILED, f"step {event.step_id}, {event.stage}: {event.detail}"))
+
+
+# ---- committing
+
+
+def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
+    sequence = item.sequence
+    fresh = array("i")
+    if not sequence.on_device:
+        builder.new.append(_introduce(sequence))
+        sequence.on_device = True
+        fresh = sequence.block_ids
+    if sequence.compute is Compute.WAITING:
+        sequence.move(Compute.RUNNING)
+    if item.grows:
+        grown = array("i", state.memory.pool.allocate(1))
+        sequence.block_ids += grown
+        fresh = sequence.block_ids if fresh is sequence.block_ids else grown
+    builder.items.append(StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, fresh.tobytes()))
+    sequence.num_scheduled = item.start + item.num_tokens
+    sequence.num_pending += 1 if item.num_samples else 0
+    ownership.own(sequence)
+    builder.owned.append(sequence)
+    if sequence.num_scheduled >= sequence.group.work.num_tokens:
+        state.queue.remove(sequence.seq_id)
+    if item.num_samples == 1 and sequence.group.kind is Kind.RUN:
+        state.running.setdefault(sequence.seq_id, sequence)
+
+
+def _introduce(sequence: Sequence) -> NewSequence:
+    work = sequence.group.work
+    return NewSequence(
+        sequence.seq_id, sequence.tokens.tobytes(), work.num_client_tokens, work.sampling, sequence.choice
+    )
+
+
+def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
+    """Put the index's blocks in place of the sequence's own leading ones; copy the last where it is written again."""
+    sequence, pool = item.sequence, state.memory.pool
+    hits = array("i", pool.acquire(bytes(sequence.hashes[: item.num_hits * HASH_BYTES]), item.num_hits))
+    kept = item.num_hits - 1 if item.copies_last_hit else item.num_hits
+    pool.release(sequence.block_ids[:kept].tobytes())
+    if item.copies_last_hit:
+        builder.copies.append(CopyBlock(hits[kept], sequence.block_ids[kept], state.layout.block_size - 1))
+        builder.borrowed.append(hits[kept:].tobytes())
+    sequence.block_ids = hits[:kept] + sequence.block_ids[kept:]
+    sequence.num_published = kept
+    sequence.chain_intact = True
+    sequence.num_computed = min(item.num_hits * state.layout.block_size, item.start)
+    sequence.group.num_cached = item.start
+    ownership.count_prompt_tokens(state, sequence.group, item.start)
+
+
+# ---- applying
+
+
+def _matches(step: LaunchedStep, result: StepResult) -> bool:
+    """C27: the executor's own counts against the plan."""
+    return len(result.items) == len(step.plan.items) and all(
+        done.seq_id == item.seq_id and done.num_computed == item.num_tokens and len(done.sampled) == item.num_samples
+        for item, done in zip(step.plan.items, result.items, strict=True)
+    )
+
+
+def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
+    if sequence.compute is Compute.ENDED:
+        return
+    group = sequence.group
+    sequence.num_computed = item.start + done.num_computed
+    sequence.num_pending -= 1 if done.sampled else 0
+    if item.start < group.work.num_tokens:
+        ownership.count_prompt_tokens(state, group, done.num_computed)
+    tokens.publish_computed(state, sequence)
+    if sequence.num_computed < group.work.num_tokens:
+        writer.advance(state, group)
+    elif item.start < group.work.num_tokens:
+        _apply_prompt_end(state, sequence, done)
+    elif tokens.accept_token(state, sequence, done.sampled[0]):
+        ownership.end_sequence(state, sequence)
+
+
+def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult) -> None:
+    """The prompt is computed and every choice has its first token."""
+    group = sequence.group
+    if group.kind is Kind.RUN:
+        tokens.begin_decode(state, group, done.sampled)
+        return
+    sequence.move(Compute.COMPUTED)
+    state.parked_tokens += group.work.num_tokens
+    if all([_accept_first(state, sequence, sampled) for sampled in done.sampled]):
+        writer.finish_at_first_token(state, group)
+        ownership.end_group(state, group)
+    else:
+        writer.advance(state, group)
+
+
+def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToken) -> bool:
+    """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True if it is the last."""
+    group, work = sequence.group, sequence.group.work
+    sequence.outputs.append(sampled)
+    finish = work.sampling.finish(sampled.token, work.num_prior + 1)
+    state.outbox.add(work.router, group.work_id, sampled.choice, work.num_prior, sampled, finish, group.num_cached)
+    return bool(finish)

@@ -1,0 +1,78 @@
+"""Who may still touch a sequence's blocks: launched steps, pending copies, transfers. The last owner frees them, once.
+
+Every path that ends a sequence goes through here: the blocks come back exactly once, and never before the completion of
+all that was launched or posted with them is proven.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from baton.core.errors import InvariantViolated, Reason
+from baton.core.events import Note
+from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
+from baton.core.executor.state import ExecutorState
+from baton.core.wire.messages import Ended
+
+
+def own(sequence: Sequence) -> None:
+    """Something that outlives the turn may touch the sequence's blocks."""
+    sequence.num_owners += 1
+
+
+def disown(state: ExecutorState, sequence: Sequence) -> None:
+    """Its completion is proven."""
+    if sequence.num_owners < 1:
+        raise InvariantViolated(f"sequence {sequence.seq_id} is disowned more often than owned")
+    sequence.num_owners -= 1
+    _release_if_free(state, sequence)
+
+
+def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
+    """No later plan names it. Ending twice is harmless. The last of its group ends the group."""
+    if sequence.compute is Compute.ENDED:
+        return
+    group = sequence.group
+    if sequence.compute is Compute.COMPUTED:
+        state.parked_tokens -= group.work.num_tokens
+    sequence.move(Compute.ENDED)
+    state.running.pop(sequence.seq_id, None)
+    state.queue.remove(sequence.seq_id)
+    if sequence.on_device:
+        state.dropped.append(sequence.seq_id)
+    _release_if_free(state, sequence)
+    if group.is_over and state.groups.get(group.work_id) is group:
+        del state.groups[group.work_id]
+        count_prompt_tokens(state, group, group.num_uncounted)
+        state.tell_scheduler(Ended(group.work_id))
+
+
+def end_group(state: ExecutorState, group: SequenceGroup) -> None:
+    """End all its sequences; transfers are the caller's to close."""
+    for sequence in group.sequences:
+        end_sequence(state, sequence)
+
+
+def note_failure(state: ExecutorState, group: SequenceGroup, reason: Reason, detail: str = "") -> None:
+    """Tell the router that this attempt is over without an end."""
+    state.counters[f"failed_{reason.name.lower()}"] += 1
+    state.out.append(Note("attempt failed", group.work_id.request_id, group.work_id.attempt, reason))
+    state.outbox.fail(group.work.router, group.work_id, reason, detail)
+
+
+def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, count: int) -> None:
+    """So many of the group's prompt tokens are no longer to compute here."""
+    count = min(count, group.num_uncounted)
+    group.num_uncounted -= count
+    if group.kind is not Kind.DECODE:
+        state.num_prompt_tokens_done += count
+
+
+def _release_if_free(state: ExecutorState, sequence: Sequence) -> None:
+    if sequence.compute is not Compute.ENDED or sequence.num_owners:
+        return
+    if state.sequences.pop(sequence.seq_id, None) is None:
+        raise InvariantViolated(f"sequence {sequence.seq_id} is released twice")
+    state.memory.pool.release(sequence.block_ids.tobytes())
+    sequence.block_ids = array("i")
+    state.memory.free_slot()

@@ -1,0 +1,171 @@
+"""What the scheduler places here: credit spent, blocks and slots taken in one turn, the attempt in the queue."""
+
+from __future__ import annotations
+
+from array import array
+
+from baton.core.errors import Reason
+from baton.core.events import Note
+from baton.core.executor import ownership, pairing, receiver, tokens, writer
+from baton.core.executor.sequence import Kind, Sequence, SequenceGroup
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.tokens import HASH_BYTES
+from baton.core.ids import AttemptId, Life, Peer
+from baton.core.kv.demand import Demand, demand
+from baton.core.wire import messages as m
+
+
+def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
+    group = _admit(state, message, Kind.PREFILL)
+    if group is None:
+        return
+    group.peer = message.decode
+    _add_sequence(state, group, state.memory.pool.allocate(message.num_blocks))
+    _enqueue(state, group)
+    early = state.early.pop(message.id, None)
+    if early is not None:
+        on_receive(state, *early)
+
+
+def on_run(state: ExecutorState, message: m.Run) -> None:
+    group = _admit(state, message, Kind.RUN)
+    if group is None:
+        return
+    _add_choices(state, group, message.num_blocks, b"")
+    _enqueue(state, group)
+
+
+def on_decode(state: ExecutorState, message: m.Decode) -> None:
+    """Reserve everything, name the blocks to the writer. Nothing is decided later about its memory (W2)."""
+    group = _admit(state, message, Kind.DECODE)
+    if group is None:
+        return
+    group.peer = message.prefill
+    if not pairing.is_paired(state, message.prefill):
+        _refuse(state, group, Reason.LINK_BUSY, message.prefill)
+        return
+    size = state.layout.block_size
+    hits = group.work.num_tokens // size
+    chain = _chain(state, group, hits)
+    num_hits = state.memory.pool.match(chain)
+    held = state.memory.pool.acquire(chain, num_hits)
+    _add_choices(state, group, message.num_blocks, held)
+    group.first.hashes = bytearray(chain)
+    group.first.num_published = num_hits
+    group.num_cached = num_hits * size
+    receiver.open_transfer(state, group, message.prefill, num_hits)
+
+
+def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:
+    """Decode's blocks for an attempt: they meet its Prefill here, whichever comes first."""
+    transport = state.transports.get(peer.life)
+    if transport is not None:
+        transport.window_bytes = max(1, message.window_bytes)
+    group = state.groups.get(message.id)
+    if group is None:
+        state.early[message.id] = (peer, message)
+    elif group.kind is Kind.PREFILL and group.peer == peer.life and group.outgoing is None:
+        writer.open_transfer(state, peer, message, group)
+    else:
+        state.tell(peer.life, m.TransferClosed(message.transfer_id, Reason.INTERNAL))
+
+
+def abort(state: ExecutorState, work_id: AttemptId) -> None:
+    """Nobody wants the attempt: it leaves at once, wherever it stands (C13). Unknown ones are ignored."""
+    group = state.groups.get(work_id)
+    if group is None:
+        return
+    state.outbox.drop(group.work.router, work_id)
+    close(state, group)
+
+
+def close(state: ExecutorState, group: SequenceGroup) -> None:
+    """End the group and give up its transfer, on whichever end this is."""
+    if group.incoming is not None:
+        receiver.give_up(state, group)
+    if group.outgoing is not None:
+        writer.give_up(state, group.outgoing, Reason.ABORTED)
+    ownership.end_group(state, group)
+
+
+def fail(state: ExecutorState, group: SequenceGroup, reason: Reason) -> None:
+    """End the group and tell the router that the attempt cannot go on."""
+    ownership.note_failure(state, group, reason)
+    close(state, group)
+
+
+def stop(state: ExecutorState, group: SequenceGroup, sequence: Sequence) -> None:
+    """G2: the router found a stop string: the choice ends here; text and usage end at the router's offset."""
+    ownership.end_sequence(state, sequence)
+    if group.is_over:
+        close(state, group)
+
+
+def demand_of(state: ExecutorState, work: m.Work) -> Demand:
+    return demand(
+        work.num_tokens, work.max_new_tokens, work.num_choices, state.config.growth_reserve, state.layout.block_size
+    )
+
+
+# ---- inside
+
+
+def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Kind) -> SequenceGroup | None:
+    """Spend the credit. A mistake of the scheduler is a counted bug, never an attempt without an end."""
+    work = message.work
+    wanted = demand_of(state, work)
+    num_blocks = wanted.prefill_blocks if kind is Kind.PREFILL else wanted.decode_blocks
+    num_slots = 1 if kind is Kind.PREFILL else wanted.num_slots
+    state.memory.spend(message.num_blocks, num_slots)
+    state.reclaim_in_vain = False
+    group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000)
+    if message.id in state.groups or message.num_blocks != num_blocks:
+        _refuse(state, group, Reason.INTERNAL, None)
+        return None
+    state.groups[message.id] = group
+    state.deadlines.push(group.deadline, message.id)
+    return group
+
+
+def _refuse(state: ExecutorState, group: SequenceGroup, reason: Reason, peer: Life | None) -> None:
+    """A refusal after placement: the attempt fails at once, and is counted."""
+    state.counters["refused_after_placement"] += 1
+    state.out.append(Note(f"refused after placement ({peer})", group.work_id.request_id, group.work_id.attempt, reason))
+    if state.groups.get(group.work_id) is group:
+        del state.groups[group.work_id]
+    ownership.count_prompt_tokens(state, group, group.num_uncounted)
+    ownership.note_failure(state, group, reason)
+    state.tell_scheduler(m.Ended(group.work_id))
+
+
+def _chain(state: ExecutorState, group: SequenceGroup, num_blocks: int) -> bytes:
+    """Hashes of the first full blocks of the attempt's prompt, outputs of earlier attempts included."""
+    probe = Sequence(0, group, 0, b"")
+    tokens.extend_hashes(state, probe)
+    return bytes(probe.hashes[: num_blocks * HASH_BYTES])
+
+
+def _add_choices(state: ExecutorState, group: SequenceGroup, num_blocks: int, held: bytes) -> None:
+    """Allocate the decode demand: the first sequence holds the prompt, each further one what is its own (G7)."""
+    num_held = len(held) // 4
+    fresh = array("i", state.memory.pool.allocate(num_blocks - num_held))
+    num_full = group.work.num_tokens // state.layout.block_size
+    own = (num_blocks - num_full) // group.work.num_choices
+    first_end = num_full + own - num_held
+    _add_sequence(state, group, held + fresh[:first_end].tobytes())
+    for choice in range(1, group.work.num_choices):
+        begin = first_end + (choice - 1) * own
+        _add_sequence(state, group, fresh[begin : begin + own].tobytes(), choice)
+
+
+def _add_sequence(state: ExecutorState, group: SequenceGroup, block_ids: bytes, choice: int = 0) -> None:
+    sequence = Sequence(state.next_seq_id(), group, group.work.first_choice + choice, block_ids)
+    tokens.extend_hashes(state, sequence)
+    group.sequences.append(sequence)
+    state.sequences[sequence.seq_id] = sequence
+    state.memory.take_slots(1)
+
+
+def _enqueue(state: ExecutorState, group: SequenceGroup) -> None:
+    order = group.order
+    state.queue.push(group.first.seq_id, order.priority_class, order.virtual_start, order.arrival, 0, 0)

@@ -1,0 +1,70 @@
+"""Growth of running sequences when blocks are short: unspent credit comes back first, then the youngest is preempted."""
+
+from __future__ import annotations
+
+from baton.core.errors import Reason
+from baton.core.executor import placing
+from baton.core.executor.sequence import Compute, SequenceGroup, Transfer
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.walk import needs_block
+from baton.core.wire.messages import Reclaim
+
+
+def make_room(state: ExecutorState) -> None:
+    """Before a plan: see that sequences at the end of their blocks get one, oldest first."""
+    needing = sum(1 for s in state.running.values() if s.can_decode and needs_block(state, s))
+    short = needing - state.memory.growable
+    if short <= 0:
+        return
+    state.counters["wait_kv_exhausted"] += 1
+    short -= _coming(state)
+    if short <= 0 or state.reclaiming:
+        return
+    if state.memory.outstanding_blocks and state.scheduler is not None and not state.reclaim_in_vain:
+        state.reclaiming = True
+        state.tell_scheduler(Reclaim(short))
+        return
+    while short > 0:
+        victim = _youngest(state)
+        if victim is None:
+            return
+        before = state.memory.growable + _coming(state)
+        state.counters["preempted"] += 1
+        placing.fail(state, victim, Reason.PREEMPTED)
+        short -= state.memory.growable + _coming(state) - before
+
+
+def headroom(state: ExecutorState) -> int:
+    """Blocks not to be granted: one for each running sequence that may outgrow what it holds."""
+    size = state.layout.block_size
+    return sum(
+        1
+        for s in state.running.values()
+        if len(s.block_ids) * size < s.group.work.num_client_tokens + s.group.work.sampling.max_tokens - 1
+    )
+
+
+def _coming(state: ExecutorState) -> int:
+    """Blocks of ended sequences that only launched steps still own: they come back with the next results.
+
+    Shared ones count although they stay: the next turn counts again.
+    """
+    stepping = {s.seq_id for step in state.steps for s in step.owned}
+    return sum(
+        len(s.block_ids)
+        for s in state.sequences.values()
+        if s.compute is Compute.ENDED and s.seq_id in stepping and _has_no_open_transfer(s.group)
+    )
+
+
+def _has_no_open_transfer(group: SequenceGroup) -> bool:
+    ends = (group.incoming, group.outgoing)
+    return all(end is None or end.status is Transfer.CLOSED for end in ends)
+
+
+def _youngest(state: ExecutorState) -> SequenceGroup | None:
+    """The last in order of the running groups; the only one is never preempted, since nobody would gain."""
+    groups = {s.group.work_id: s.group for s in state.running.values()}
+    if len(groups) < 2:
+        return None
+    return max(groups.values(), key=lambda group: group.key)

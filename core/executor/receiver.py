@@ -1,0 +1,149 @@
+"""The receiving end of KV transfers: blocks named to the writer, activation when all has landed, quarantine until proof.
+
+Every path by which KV enters this executor comes through `open_transfer` and `activate` (W12).
+"""
+
+from __future__ import annotations
+
+from baton.core.errors import Reason
+from baton.core.executor import ownership, pairing, tokens
+from baton.core.executor.sequence import SequenceGroup, Transfer
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.transfers import Incoming, Link
+from baton.core.ids import Life, Peer
+from baton.core.wire import messages as m
+
+
+def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_held_blocks: int) -> None:
+    """Name the blocks after the `num_held_blocks` that lie here already; the writer may touch them from now on."""
+    num_prompt_blocks = state.layout.blocks_for(group.work.num_tokens)
+    ids = group.first.block_ids[num_held_blocks:num_prompt_blocks]
+    transfer = Incoming(state.next_transfer_id(), life, group, len(ids))
+    group.incoming = transfer
+    state.incoming[transfer.transfer_id] = transfer
+    ownership.own(group.first)
+    state.tell(
+        life,
+        m.Receive(transfer.transfer_id, group.work_id, num_held_blocks, ids.tobytes(), _window_share(state)),
+    )
+
+
+def on_chunk_posted(state: ExecutorState, peer: Peer, message: m.ChunkPosted) -> None:
+    transfer = _of(state, peer, message.transfer_id)
+    if transfer is not None:
+        transfer.posted.add(message.chunk)
+        pairing.update_drive(state, transfer.peer)
+
+
+def on_chunk_landed(state: ExecutorState, peer: Peer, message: m.ChunkLanded) -> None:
+    """Chunks count by their number, so that a message said twice counts once."""
+    transfer = _of(state, peer, message.transfer_id)
+    if transfer is None:
+        return
+    transfer.posted.add(message.chunk)
+    transfer.landed.add(message.chunk)
+    pairing.update_drive(state, transfer.peer)
+    _activate_if_landed(state, transfer)
+
+
+def on_sealed(state: ExecutorState, peer: Peer, message: m.Sealed) -> None:
+    transfer = _of(state, peer, message.transfer_id)
+    if transfer is None or transfer.status is not Transfer.OPEN:
+        return
+    transfer.move(Transfer.SEALED)
+    transfer.num_chunks = message.num_chunks
+    transfer.first_tokens = message.first_tokens
+    _activate_if_landed(state, transfer)
+
+
+def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClosed) -> None:
+    """The writer's word: nothing of it is in flight. Answers CloseTransfer, or ends the attempt."""
+    transfer = _of(state, peer, message.transfer_id)
+    if transfer is None:
+        return
+    group = transfer.group
+    if message.reason is not None and not group.is_over:
+        ownership.note_failure(state, group, message.reason, transfer.peer.name)
+    _release(state, transfer)
+    ownership.end_group(state, group)
+
+
+def give_up(state: ExecutorState, group: SequenceGroup) -> None:
+    """The attempt ends before its KV has landed: the blocks stay with the transfer until the writer's word."""
+    transfer = group.incoming
+    if transfer is None or transfer.status not in (Transfer.OPEN, Transfer.SEALED):
+        return
+    transfer.move(Transfer.QUARANTINED)
+    state.counters["quarantined_transfers"] += 1
+    state.tell(transfer.peer, m.CloseTransfer(transfer.transfer_id))
+    pairing.update_drive(state, transfer.peer)
+    if pairing.quarantine_is_full(state, transfer.peer):
+        pairing.unpair(state, transfer.peer, Reason.QUARANTINE)
+
+
+def on_peer_lost(state: ExecutorState, life: Life) -> None:
+    """The link is gone: what was said on it may be lost, so every open transfer of it is given up."""
+    for transfer in [t for t in state.incoming.values() if t.peer == life]:
+        group = transfer.group
+        if not group.is_over:
+            ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
+        give_up(state, group)
+        ownership.end_group(state, group)
+
+
+def ask_again(state: ExecutorState, life: Life) -> None:
+    """A session with the writer begins: ask for the proof of everything that is in quarantine."""
+    for transfer in state.incoming.values():
+        if transfer.peer == life and transfer.status is Transfer.QUARANTINED:
+            state.tell(life, m.CloseTransfer(transfer.transfer_id))
+
+
+def release_all(state: ExecutorState, life: Life) -> None:
+    """That writer is dead and this end's agent for it is closed: nothing can land any more."""
+    for transfer in [t for t in state.incoming.values() if t.peer == life]:
+        group = transfer.group
+        if not group.is_over:
+            ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
+        _release(state, transfer)
+        ownership.end_group(state, group)
+
+
+# ---- inside
+
+
+def _of(state: ExecutorState, peer: Peer, transfer_id: int) -> Incoming | None:
+    """The transfer, if it is this peer's. Late and foreign messages name none and are counted."""
+    transfer = state.incoming.get(transfer_id)
+    if transfer is None or transfer.peer != peer.life:
+        state.counters["late_transfer_messages"] += 1
+        return None
+    return transfer
+
+
+def _window_share(state: ExecutorState) -> int:
+    """This end's bound divided among the writers that it is connected to."""
+    num_writers = sum(1 for transport in state.transports.values() if transport.link is Link.READY)
+    return max(1, state.config.window_bytes // max(1, num_writers))
+
+
+def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:
+    if transfer.status is not Transfer.SEALED or transfer.num_chunks is None:
+        return
+    if not transfer.landed.issuperset(range(transfer.num_chunks)):
+        return
+    transfer.move(Transfer.LANDED)
+    group = transfer.group
+    group.first.num_computed = group.first.num_scheduled = group.work.num_tokens
+    tokens.begin_decode(state, group, transfer.first_tokens)
+    _release(state, transfer)  # last: a first choice that was stopped lends its blocks to the others until here
+
+
+def _release(state: ExecutorState, transfer: Incoming) -> None:
+    """Nothing can be written into its blocks any more; the group's own reference remains."""
+    was_full = pairing.quarantine_is_full(state, transfer.peer)
+    transfer.move(Transfer.CLOSED)
+    del state.incoming[transfer.transfer_id]
+    pairing.update_drive(state, transfer.peer)
+    ownership.disown(state, transfer.group.first)
+    if was_full:
+        pairing.pair(state, transfer.peer)

@@ -1,0 +1,174 @@
+"""A sequence, the group of sequences of one attempt, and the two status tables that say how far they are.
+
+Compute and transfer have a status each, because chunks stream while the prompt is computed. A pair that is not in a
+table is a bug and raises with the object's story.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from typing import TYPE_CHECKING
+
+from baton.core.errors import IllegalTransition
+from baton.core.executor.steps import SampledToken
+from baton.core.ids import AttemptId
+from baton.core.wire.messages import Order, Work
+
+if TYPE_CHECKING:
+    from baton.core.executor.transfers import Incoming, Outgoing
+
+
+class Compute(enum.IntEnum):
+    """How far the computation of a sequence is."""
+
+    WAITING = 0  #: holds its blocks; nothing was launched (or nothing has landed)
+    RUNNING = 1  #: launched work or tokens to decode
+    COMPUTED = 2  #: prefill executor: the prompt is computed, its KV is on its way
+    ENDED = 3  #: no later plan names it; its blocks are free when nothing owns them any more
+
+
+class Transfer(enum.IntEnum):
+    """How far the KV transfer of a group is."""
+
+    OPEN = 0
+    SEALED = 1  #: all chunks are known
+    LANDED = 2  #: all chunks have landed
+    QUARANTINED = 3  #: given up; writes may still land
+    CLOSED = 4  #: nothing of it can be written any more
+
+
+_COMPUTE = {
+    (Compute.WAITING, Compute.RUNNING),
+    (Compute.WAITING, Compute.ENDED),
+    (Compute.RUNNING, Compute.COMPUTED),
+    (Compute.RUNNING, Compute.ENDED),
+    (Compute.COMPUTED, Compute.ENDED),
+}
+_TRANSFER = {
+    (Transfer.OPEN, Transfer.SEALED),
+    (Transfer.OPEN, Transfer.QUARANTINED),
+    (Transfer.OPEN, Transfer.CLOSED),
+    (Transfer.SEALED, Transfer.LANDED),
+    (Transfer.SEALED, Transfer.QUARANTINED),
+    (Transfer.SEALED, Transfer.CLOSED),
+    (Transfer.LANDED, Transfer.CLOSED),
+    (Transfer.QUARANTINED, Transfer.CLOSED),
+}
+
+
+def check_transfer(old: Transfer, new: Transfer, story: tuple[str, ...]) -> None:
+    """Raises IllegalTransition for a move that is not in the table."""
+    if (old, new) not in _TRANSFER:
+        raise IllegalTransition(f"transfer {old.name} → {new.name}", story)
+
+
+class Kind(enum.IntEnum):
+    """What an executor does for an attempt."""
+
+    PREFILL = 0  #: computes the prompt and writes its KV to a decode executor
+    DECODE = 1  #: receives KV, then decodes
+    RUN = 2  #: both, here
+
+
+class Sequence:
+    """One choice of an attempt. Positions are counted from the prompt's first token."""
+
+    __slots__ = (
+        "block_ids",
+        "chain_intact",
+        "choice",
+        "compute",
+        "group",
+        "hashes",
+        "num_computed",
+        "num_owners",
+        "num_pending",
+        "num_published",
+        "num_scheduled",
+        "on_device",
+        "outputs",
+        "seq_id",
+        "story",
+        "tokens",
+    )
+
+    def __init__(self, seq_id: int, group: SequenceGroup, choice: int, block_ids: bytes) -> None:
+        self.seq_id = seq_id
+        self.group = group
+        self.choice = choice
+        self.tokens = array("i", group.work.prompt)  #: prompt, then known outputs
+        self.block_ids = array("i", block_ids)  #: in order of position
+        self.num_computed = 0  #: positions [0, num_computed) have KV, proven
+        self.num_scheduled = 0  #: the same, counting launched steps
+        self.num_pending = 0  #: samples launched whose token is not known yet
+        self.num_owners = 0  #: launched steps, pending copies and transfers that may touch its blocks
+        self.outputs: list[SampledToken] = []  #: of this attempt
+        self.hashes = bytearray(group.work.hashes)  #: 16 bytes for each full block whose tokens are known
+        self.num_published = 0  #: leading blocks in the prefix index
+        self.chain_intact = True  #: every block before `num_published` is the index's own
+        self.compute = Compute.WAITING
+        self.on_device = False
+        self.story: list[str] = []
+
+    def move(self, new: Compute) -> None:
+        """Raises IllegalTransition for a move that is not in the table."""
+        if (self.compute, new) not in _COMPUTE:
+            raise IllegalTransition(f"sequence {self.seq_id}: {self.compute.name} → {new.name}", tuple(self.story))
+        self.story.append(new.name)
+        self.compute = new
+
+    @property
+    def num_outputs(self) -> int:
+        """Output tokens in the client's count that are known or being sampled."""
+        return len(self.tokens) + self.num_pending - self.group.work.num_client_tokens
+
+    @property
+    def can_decode(self) -> bool:
+        """Whether one more token may be scheduled."""
+        known = len(self.tokens) + self.num_pending
+        return self.num_scheduled < known and self.num_outputs < self.group.work.sampling.max_tokens
+
+
+class SequenceGroup:
+    """One attempt on this executor: its sequences share the prompt's full blocks."""
+
+    __slots__ = (
+        "deadline",
+        "incoming",
+        "kind",
+        "num_cached",
+        "num_uncounted",
+        "order",
+        "outgoing",
+        "peer",
+        "sequences",
+        "work",
+        "work_id",
+    )
+
+    def __init__(self, work_id: AttemptId, kind: Kind, work: Work, order: Order, deadline: float) -> None:
+        self.work_id = work_id
+        self.kind = kind
+        self.work = work
+        self.order = order
+        self.deadline = deadline
+        self.sequences: list[Sequence] = []
+        self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
+        self.num_cached = 0  #: prompt tokens found in the prefix index
+        self.peer: object = None  #: Life of the other executor of a hand-off
+        self.incoming: Incoming | None = None
+        self.outgoing: Outgoing | None = None
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """Its place among all attempts; smallest first."""
+        return (self.order.priority_class, self.order.virtual_start, self.order.arrival, self.work_id.request_id)
+
+    @property
+    def first(self) -> Sequence:
+        return self.sequences[0]
+
+    @property
+    def is_over(self) -> bool:
+        return all(sequence.compute is Compute.ENDED for sequence in self.sequences)

@@ -1,0 +1,115 @@
+"""The state of one executor's machine, owned by the machine and passed to the modules that decide on parts of it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any
+
+from baton.core.config import ExecutorConfig
+from baton.core.deadlines import Deadlines
+from baton.core.events import Send
+from baton.core.executor.memory import Memory
+from baton.core.executor.outbox import Outbox
+from baton.core.executor.sequence import Sequence, SequenceGroup
+from baton.core.executor.steps import CopyBlock, StepPlan
+from baton.core.executor.transfers import Incoming, Outgoing, Transport
+from baton.core.ids import AttemptId, Life, Peer
+from baton.core.kv.ready_queue import ReadyQueue
+from baton.core.layout import KvLayout
+from baton.core.wire.messages import Receive
+
+
+class PendingCopy:
+    """A block copy that goes with the next launched step; it owns the blocks of both sequences until then."""
+
+    __slots__ = ("copy", "destination", "source")
+
+    def __init__(self, copy: CopyBlock, source: Sequence, destination: Sequence) -> None:
+        self.copy = copy
+        self.source = source
+        self.destination = destination
+
+
+class LaunchedStep:
+    """A step that is with the device. It owns the blocks of `owned` until its completion is proven."""
+
+    __slots__ = ("borrowed", "owned", "plan", "sequences")
+
+    def __init__(self, plan: StepPlan, sequences: list[Sequence], owned: list[Sequence], borrowed: list[bytes]) -> None:
+        self.plan = plan
+        self.sequences = sequences  #: one for each item of the plan
+        self.owned = owned  #: sequences with one owner count for each mention
+        self.borrowed = borrowed  #: block ids held only for a copy of this step
+
+
+class ExecutorState:
+    """Everything that the executor's machine knows. `out` collects the commands of the current turn, in order."""
+
+    def __init__(self, own: Peer, layout: KvLayout, config: ExecutorConfig, hash_key: bytes) -> None:
+        if own.capacity is None:
+            raise ValueError("an executor needs a capacity")
+        self.own = own
+        self.layout = layout
+        self.config = config
+        self.hash_key = hash_key
+        self.now = 0.0
+        self.out: list[Any] = []
+        self.memory = Memory(own.capacity.num_blocks, config.num_slots)
+        self.queue = ReadyQueue()  #: sequences with prompt tokens to schedule; handle = seq_id
+        self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
+        self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
+        self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
+        self.steps: deque[LaunchedStep] = deque()
+        self.copies: list[PendingCopy] = []
+        self.dropped: list[int] = []  #: seq_ids that the device is to forget with the next plan
+        self.outbox = Outbox()
+        self.transports: dict[Life, Transport] = {}
+        self.incoming: dict[int, Incoming] = {}  #: receiving end: by transfer id, until closed
+        self.outgoing: dict[tuple[Life, int], Outgoing] = {}  #: writing end: until closed
+        self.pieces: dict[int, Outgoing] = {}  #: pieces with the transfer thread
+        self.early: dict[AttemptId, tuple[Peer, Receive]] = {}  #: writing end: Receives whose Prefill has not come yet
+        self.scheduler: Peer | None = None  #: while its session is up
+        self.routers: dict[str, Peer] = {}  #: whose session is up
+        self.router_left_at: dict[Life, float] = {}  #: routers with attempts here whose session is down
+        self.peers: dict[str, Peer] = {}  #: executors whose session is up
+        self.published = bytearray()  #: hashes to tell the scheduler
+        self.num_prompt_tokens_done = 0  #: to tell the scheduler
+        self.parked_tokens = 0  #: computed prompt tokens whose transfer is not over
+        self.posted_bytes = 0  #: posted and not landed, over all peers
+        self.deadlines: Deadlines[AttemptId] = Deadlines()
+        self.reclaiming = False  #: a Reclaim is unanswered
+        self.reclaim_in_vain = False  #: the last one brought less than asked, and nothing was placed or granted since
+        self.draining = False
+        self.stopped = False  #: Exit was commanded
+        self.counters: Counter[str] = Counter()
+        self._next_seq_id = 0
+        self._next_transfer_id = 0
+        self._next_piece_id = 0
+        self._next_step_id = 0
+
+    def next_seq_id(self) -> int:
+        self._next_seq_id += 1
+        return self._next_seq_id
+
+    def next_transfer_id(self) -> int:
+        self._next_transfer_id += 1
+        return self._next_transfer_id
+
+    def next_piece_id(self) -> int:
+        self._next_piece_id += 1
+        return self._next_piece_id
+
+    def next_step_id(self) -> int:
+        self._next_step_id += 1
+        return self._next_step_id
+
+    def tell_scheduler(self, message: Any) -> None:
+        """Said only in a session; the next one starts with this executor's inventory."""
+        if self.scheduler is not None:
+            self.out.append(Send(self.scheduler.name, message))
+
+    def tell(self, life: Life, message: Any) -> None:
+        """Said only while that life's session is up."""
+        peer = self.peers.get(life.name)
+        if peer is not None and peer.epoch == life.epoch:
+            self.out.append(Send(life.name, message))

@@ -1,0 +1,108 @@
+"""What follows from computed KV and sampled tokens: publication, first tokens, further tokens, ends."""
+
+from __future__ import annotations
+
+from baton.core.executor import ownership
+from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
+from baton.core.executor.state import ExecutorState, PendingCopy
+from baton.core.executor.steps import CopyBlock, SampledToken
+from baton.core.kv.block_hash import hash_chain
+from baton.core.wire.messages import Record
+
+HASH_BYTES = 16
+
+
+def extend_hashes(state: ExecutorState, sequence: Sequence) -> None:
+    """Hash the full blocks whose tokens became known since."""
+    size = state.layout.block_size
+    known = len(sequence.hashes) // HASH_BYTES
+    full = len(sequence.tokens) // size
+    if full > known:
+        parent = bytes(sequence.hashes[-HASH_BYTES:]) if known else sequence.group.work.root
+        fresh = sequence.tokens[known * size : full * size].tobytes()
+        sequence.hashes += hash_chain(state.hash_key, parent, fresh, size)
+
+
+def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
+    """G3: a block enters the index when the KV of its last slot is computed or has landed, never by count.
+
+    Where another sequence's block has the hash already, this one's chain stops: the index stays closed under prefixes.
+    """
+    size = state.layout.block_size
+    end = sequence.num_computed // size
+    if end <= sequence.num_published or not sequence.chain_intact:
+        return
+    extend_hashes(state, sequence)
+    pool, ids = state.memory.pool, sequence.block_ids
+    while sequence.num_published < end:
+        index = sequence.num_published
+        block_hash = bytes(sequence.hashes[index * HASH_BYTES : (index + 1) * HASH_BYTES])
+        if not pool.publish(ids[index], block_hash, ids[index - 1] if index else -1):
+            sequence.chain_intact = False
+            return
+        sequence.num_published += 1
+        state.published += block_hash
+
+
+def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
+    """Append one token and tell the router; returns its finish. The caller ends the sequence."""
+    group = sequence.group
+    sequence.tokens.append(sampled.token)
+    sequence.outputs.append(sampled)
+    offset = len(sequence.tokens) - group.work.num_client_tokens - 1
+    finish = group.work.sampling.finish(sampled.token, offset + 1)
+    state.outbox.add(group.work.router, group.work_id, sequence.choice, offset, sampled, finish, cached)
+    return finish
+
+
+def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None:
+    """What this executor knows of the choice's output from `offset` on, or None if that is nothing."""
+    work = group.work
+    index = choice - work.first_choice
+    if len(group.sequences) != work.num_choices or not 0 <= index < work.num_choices:
+        return None  # a prefill executor's only sequence stands for all choices; D says their first tokens again
+    sequence = group.sequences[index]
+    known = sequence.outputs[max(0, offset - work.num_prior) :]
+    if not known or offset < work.num_prior:
+        return None
+    finish = work.sampling.finish(known[-1].token, work.num_prior + len(sequence.outputs))
+    cached = group.num_cached if offset == work.num_prior and group.kind is not Kind.DECODE else -1
+    return Record(group.work_id, choice, offset, tuple(known), finish, cached)
+
+
+def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple[SampledToken, ...]) -> None:
+    """The prompt's KV is here and each choice has its first token: they decode from the next step on (G7)."""
+    first = group.first
+    publish_computed(state, first)
+    for sequence in group.sequences[1:]:
+        _share_prompt(state, first, sequence)
+    cached = group.num_cached if group.kind is Kind.RUN else -1
+    for sequence, sampled in zip(group.sequences, first_tokens, strict=True):
+        if sequence.compute is Compute.ENDED:
+            continue
+        if sequence.compute is Compute.WAITING:
+            sequence.move(Compute.RUNNING)
+        state.running[sequence.seq_id] = sequence
+        if accept_token(state, sequence, sampled, cached):
+            ownership.end_sequence(state, sequence)
+
+
+def _share_prompt(state: ExecutorState, first: Sequence, sibling: Sequence) -> None:
+    """The sibling holds the prompt's full blocks together with the first, and gets a copy of the partial one."""
+    if sibling.compute is Compute.ENDED:
+        return
+    size = state.layout.block_size
+    num_tokens = first.group.work.num_tokens
+    num_full = num_tokens // size
+    shared = first.block_ids[:num_full]
+    state.memory.pool.retain(shared.tobytes())
+    sibling.block_ids = shared + sibling.block_ids
+    sibling.num_computed = sibling.num_scheduled = num_tokens
+    sibling.hashes = bytearray(first.hashes[: num_full * HASH_BYTES])
+    sibling.num_published = min(first.num_published, num_full)
+    sibling.chain_intact = first.chain_intact
+    if num_tokens % size:
+        copy = CopyBlock(first.block_ids[num_full], sibling.block_ids[num_full], num_tokens % size)
+        ownership.own(first)
+        ownership.own(sibling)
+        state.copies.append(PendingCopy(copy, first, sibling))

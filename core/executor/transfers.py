@@ -1,0 +1,125 @@
+"""The two ends of a KV transfer and the transport under them, as data. Who changes them: writer, receiver, transports."""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections import deque
+
+from baton.core.errors import Reason
+from baton.core.executor.events import Piece
+from baton.core.executor.sequence import SequenceGroup, Transfer, check_transfer
+from baton.core.executor.steps import SampledToken
+from baton.core.ids import Life
+
+
+class _Status:
+    """A transfer's status with its story."""
+
+    __slots__ = ("status", "story")
+
+    def __init__(self) -> None:
+        self.status = Transfer.OPEN
+        self.story = [Transfer.OPEN.name]
+
+    def move(self, new: Transfer) -> None:
+        """Raises IllegalTransition for a move that is not in the table."""
+        check_transfer(self.status, new, tuple(self.story))
+        self.story.append(new.name)
+        self.status = new
+
+
+class Chunk:
+    """Blocks that became sendable together: what is unsent of it, and how many of its pieces have not landed."""
+
+    __slots__ = ("is_announced", "num_bytes", "num_left", "number", "unsent")
+
+    def __init__(self, number: int, pieces: list[Piece], num_bytes: int) -> None:
+        self.number = number
+        self.unsent = deque(pieces)
+        self.num_left = len(pieces)
+        self.num_bytes = num_bytes
+        self.is_announced = False
+
+
+class Outgoing(_Status):
+    """Writing end. Owns the first sequence's blocks until every handle is proven."""
+
+    __slots__ = (
+        "chunks",
+        "close_reason",
+        "destination_ids",
+        "first_block",
+        "group",
+        "in_flight",
+        "is_given_up",
+        "next_block",
+        "num_chunks",
+        "peer",
+        "transfer_id",
+        "unsent",
+    )
+
+    def __init__(self, transfer_id: int, peer: Life, group: SequenceGroup, first_block: int, ids: bytes) -> None:
+        super().__init__()
+        self.transfer_id = transfer_id
+        self.peer = peer
+        self.group = group
+        self.first_block = first_block  #: blocks before it lie at the receiver already
+        self.destination_ids = array("i", ids)
+        self.next_block = first_block  #: blocks [first_block, next_block) are in chunks
+        self.num_chunks = 0
+        self.chunks: dict[int, Chunk] = {}  #: not landed
+        self.unsent: deque[Chunk] = deque()  #: with pieces to post
+        self.in_flight: dict[int, tuple[Chunk, int]] = {}  #: piece id → chunk, bytes
+        self.is_given_up = False  #: nothing more is sent; it closes when every handle is proven
+        self.close_reason: Reason | None = None  #: why it was given up; None: every choice ended with its first token
+
+
+class Incoming(_Status):
+    """Receiving end. Owns the first sequence's blocks until nothing can be written into them any more."""
+
+    __slots__ = ("first_tokens", "group", "landed", "num_blocks", "num_chunks", "peer", "posted", "transfer_id")
+
+    def __init__(self, transfer_id: int, peer: Life, group: SequenceGroup, num_blocks: int) -> None:
+        super().__init__()
+        self.transfer_id = transfer_id
+        self.peer = peer
+        self.group = group
+        self.num_blocks = num_blocks  #: blocks that the writer may touch
+        self.posted: set[int] = set()
+        self.landed: set[int] = set()
+        self.num_chunks: int | None = None
+        self.first_tokens: tuple[SampledToken, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether writes may be under way, so that this end must drive the transport."""
+        return self.status is Transfer.QUARANTINED or len(self.posted) > len(self.landed)
+
+
+class Link(enum.IntEnum):
+    """How far this end's transport to one peer is."""
+
+    OPENING = 0  #: OpenTransport was commanded
+    OPEN = 1  #: the agent exists; the peer was or will be told how to reach it
+    CONNECTING = 2  #: writer: the first write is under way
+    READY = 3  #: the first write has landed
+    CLOSING = 4  #: CloseTransport was commanded
+
+
+class Transport:
+    """The transport to one life of a peer. Made at the handshake, closed when that life is over."""
+
+    __slots__ = ("base_address", "in_flight", "is_driven", "is_paired", "link", "metadata", "retry_at", "sending", "window_bytes")
+
+    def __init__(self) -> None:
+        self.link = Link.OPENING
+        self.metadata = b""
+        self.base_address = 0
+        self.is_driven = False
+        self.is_paired = False  #: receiver: the scheduler was told that the pair is ready
+        self.retry_at: float | None = None  #: when a failed one is tried again
+        self.window_bytes = 1 << 62  #: writer: the receiver's bound for this pair
+        self.in_flight = 0  #: writer: bytes posted and not landed
+        self.sending: list[Outgoing] = []  #: writer: open transfers in their groups' order

@@ -1,0 +1,161 @@
+"""Connecting to a peer's KV memory: at the handshake, off every request's path, once for each life of the peer.
+
+    prefill: OpenTransport → TransportOpened → TransportInfo ──►
+    decode:  OpenTransport → TransportOpened → TransportInfo ──►  (and drives meanwhile)
+    prefill: both known → ConnectTransport → TransportConnected → TransportProven ──► decode: PairReady → scheduler
+"""
+
+from __future__ import annotations
+
+from baton.core.errors import Reason
+from baton.core.events import Note
+from baton.core.executor import events as ev
+from baton.core.executor import pairing, receiver, writer
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.transfers import Link, Transport
+from baton.core.ids import Life, Peer
+from baton.core.wire import messages as m
+
+RETRY_S = 1.0  #: after a transport could not be opened or connected
+
+
+def on_peer_up(state: ExecutorState, peer: Peer) -> None:
+    """A session with an executor begins."""
+    state.peers[peer.name] = peer
+    transport = state.transports.get(peer.life)
+    if transport is None:
+        _open(state, peer.life)
+    elif transport.link in (Link.OPEN, Link.CONNECTING, Link.READY):
+        _introduce(state, peer.life, transport)
+    _retire_older(state, peer.life)
+    if not pairing.writes(state):
+        receiver.ask_again(state, peer.life)
+
+
+def on_peer_down(state: ExecutorState, peer: Peer) -> None:
+    """The session is over; the peer may live, and may write."""
+    state.peers.pop(peer.name, None)
+    life = peer.life
+    if pairing.writes(state):
+        writer.on_peer_lost(state, life)
+    else:
+        pairing.unpair(state, life, Reason.PEER_LOST)
+        receiver.on_peer_lost(state, life)
+
+
+def on_exited(state: ExecutorState, life: Life) -> None:
+    """Whoever started that process has seen its exit, so that of its earlier lives too: they post nothing any more."""
+    lives = set(state.transports) | {transfer.peer for transfer in state.incoming.values()}
+    for dead in sorted(other for other in lives if other.name == life.name and other.epoch <= life.epoch):
+        transport = state.transports.get(dead)
+        if transport is None:
+            receiver.release_all(state, dead)
+        elif transport.link is not Link.CLOSING:
+            close(state, dead, transport)
+
+
+def on_opened(state: ExecutorState, event: ev.TransportOpened) -> None:
+    life = Life(event.peer, event.peer_epoch)
+    transport = state.transports.get(life)
+    if transport is None or transport.link is not Link.OPENING:
+        return
+    transport.link = Link.OPEN
+    transport.metadata = event.metadata
+    transport.base_address = event.base_address
+    _introduce(state, life, transport)
+
+
+def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
+    """The writer connects once both ends are open; this end answers in case its own words were lost."""
+    transport = state.transports.get(peer.life)
+    if transport is None or not pairing.writes(state):
+        return
+    if transport.link is Link.OPEN:
+        transport.link = Link.CONNECTING
+        state.out.append(
+            ev.ConnectTransport(peer.name, peer.epoch, info.metadata, info.base_address, info.num_blocks)
+        )
+
+
+def on_connected(state: ExecutorState, event: ev.TransportConnected) -> None:
+    life = Life(event.peer, event.peer_epoch)
+    transport = state.transports.get(life)
+    if transport is None or transport.link is not Link.CONNECTING:
+        return
+    transport.link = Link.READY
+    state.tell(life, m.TransportProven())
+
+
+def on_proven(state: ExecutorState, peer: Peer) -> None:
+    """Receiving end: the first write has landed here."""
+    transport = state.transports.get(peer.life)
+    if transport is None or transport.link is not Link.OPEN and transport.link is not Link.READY:
+        return
+    transport.link = Link.READY
+    pairing.update_drive(state, peer.life)
+    pairing.pair(state, peer.life)
+
+
+def on_failed(state: ExecutorState, event: ev.TransportFailed) -> None:
+    life = Life(event.peer, event.peer_epoch)
+    transport = state.transports.get(life)
+    state.out.append(Note(f"transport to {event.peer} failed: {event.detail}"))
+    if transport is not None and transport.link is not Link.CLOSING:
+        close(state, life, transport)
+        transport.retry_at = state.now + RETRY_S
+
+
+def on_closed(state: ExecutorState, event: ev.TransportClosed) -> None:
+    """Nothing of that agent reads or writes this memory any more."""
+    life = Life(event.peer, event.peer_epoch)
+    transport = state.transports.get(life)
+    if transport is None:
+        return
+    if transport.retry_at is None:
+        del state.transports[life]
+        receiver.release_all(state, life)
+
+
+def retry(state: ExecutorState) -> None:
+    """Open again what failed a while ago, if its peer is still there."""
+    for life, transport in list(state.transports.items()):
+        if transport.retry_at is not None and transport.retry_at <= state.now:
+            del state.transports[life]
+            peer = state.peers.get(life.name)
+            if peer is not None and peer.life == life:
+                _open(state, life)
+
+
+def close(state: ExecutorState, life: Life, transport: Transport) -> None:
+    transport.link = Link.CLOSING
+    transport.is_driven = False
+    pairing.unpair(state, life, Reason.PEER_LOST)
+    state.out.append(ev.CloseTransport(life.name, life.epoch))
+
+
+def _open(state: ExecutorState, life: Life) -> None:
+    state.transports[life] = Transport()
+    state.out.append(ev.OpenTransport(life.name, life.epoch))
+
+
+def _introduce(state: ExecutorState, life: Life, transport: Transport) -> None:
+    """Say how this end is reached, and whether the first write has landed: true in every session."""
+    capacity = state.own.capacity
+    assert capacity is not None
+    state.tell(life, m.TransportInfo(transport.metadata, transport.base_address, capacity.num_blocks))
+    if pairing.writes(state) and transport.link is Link.READY:
+        state.tell(life, m.TransportProven())
+    pairing.update_drive(state, life)
+
+
+def _retire_older(state: ExecutorState, newest: Life) -> None:
+    """Transports to earlier lives of this peer go as soon as nothing is in flight or in quarantine there.
+
+    A new epoch proves nothing about the old writer, so what is in quarantine stays until its exit was seen.
+    """
+    for life, transport in list(state.transports.items()):
+        if life.name != newest.name or life.epoch >= newest.epoch or transport.link is Link.CLOSING:
+            continue
+        held = any(t.peer == life for t in state.incoming.values()) or any(key[0] == life for key in state.outgoing)
+        if not held:
+            close(state, life, transport)

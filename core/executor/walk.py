@@ -1,0 +1,122 @@
+"""`plan_step`: the only walk. Decodes first, then prompt chunks in order, within one token budget.
+
+It reads and decides; `commit` (in `launch`) applies what it returned in the same turn. A draft that is not committed
+leaves no trace. What is read from the prefix index here is acted on in the same turn (C18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from baton.core.errors import Reason
+from baton.core.executor.sequence import Kind, Sequence
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.tokens import HASH_BYTES
+
+ANY = (1 << 62, 1 << 62)
+
+
+@dataclass(slots=True)
+class DraftItem:
+    """What the step computes of one sequence."""
+
+    sequence: Sequence
+    start: int
+    num_tokens: int
+    num_samples: int
+    num_hits: int = 0  #: first chunk only: leading blocks to take over from the prefix index
+    copies_last_hit: bool = False  #: the last hit is copied, since its last slot is computed again
+    grows: bool = False  #: needs one more block
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step as decided, not yet committed."""
+
+    growable: int  #: free blocks that the step may still take
+    items: list[DraftItem] = field(default_factory=list)
+    stopped_by: Reason | None = None  #: what ended the walk while demand was left
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(item.num_tokens for item in self.items)
+
+
+def plan_step(state: ExecutorState) -> Draft:
+    """The next step: every limit of real admission applied once, here."""
+    draft = Draft(state.memory.growable)
+    budget = _plan_decodes(state, draft, state.config.token_budget)
+    _plan_prefills(state, draft, budget)
+    return draft
+
+
+def needs_block(state: ExecutorState, sequence: Sequence) -> bool:
+    """Whether the next decoded position lies beyond the sequence's blocks."""
+    return sequence.num_scheduled >= len(sequence.block_ids) * state.layout.block_size
+
+
+def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
+    for sequence in state.running.values():
+        if budget == 0:
+            draft.stopped_by = Reason.TOKEN_BUDGET
+            break
+        if not sequence.can_decode:
+            continue
+        grows = needs_block(state, sequence)
+        if grows and draft.growable <= 0:
+            continue  # KV_EXHAUSTED passes: others that have their block go on
+        draft.growable -= grows
+        budget -= 1
+        draft.items.append(DraftItem(sequence, sequence.num_scheduled, 1, 1, grows=grows))
+    return budget
+
+
+def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
+    """Prompt chunks in the queue's order until the budget is spent (C3)."""
+    handle = state.queue.first()
+    while handle >= 0:
+        if budget == 0:
+            draft.stopped_by = Reason.TOKEN_BUDGET
+            return
+        sequence = state.sequences[handle]
+        if _is_parked_out(state, sequence):
+            draft.stopped_by = Reason.PARKED
+            return
+        item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
+        draft.growable -= item.copies_last_hit
+        budget -= item.num_tokens
+        draft.items.append(item)
+        handle = state.queue.first_fit(*ANY, after=handle)
+
+
+def _is_parked_out(state: ExecutorState, sequence: Sequence) -> bool:
+    """A new prompt waits while too many computed tokens wait for their transfer; one at a time may always go."""
+    is_new = sequence.num_scheduled == 0 and sequence.group.kind is Kind.PREFILL
+    return is_new and 0 < state.config.parked_tokens <= state.parked_tokens
+
+
+def _plan_chunk(state: ExecutorState, sequence: Sequence, cap: int, growable: int) -> DraftItem:
+    num_tokens = sequence.group.work.num_tokens
+    start, hits, copies = sequence.num_scheduled, 0, False
+    if start == 0:
+        hits, copies = _hits(state, sequence, growable)
+        start = min(hits * state.layout.block_size, num_tokens - 1)
+    count = min(num_tokens - start, cap)
+    samples = sequence.group.work.num_choices if start + count == num_tokens else 0
+    return DraftItem(sequence, start, count, samples, hits, copies)
+
+
+def _hits(state: ExecutorState, sequence: Sequence, growable: int) -> tuple[int, bool]:
+    """Leading blocks found in the index, and whether the last of them must be copied.
+
+    C21: a wholly cached prompt computes its last token only, in a copy of its last block; without a free block for the
+    copy it computes that block.
+    """
+    size, num_tokens = state.layout.block_size, sequence.group.work.num_tokens
+    num_full = num_tokens // size
+    hits = state.memory.pool.match(bytes(sequence.hashes[: num_full * HASH_BYTES]))
+    if hits * size < num_tokens:
+        return hits, False
+    if growable > 0 and size > 1:
+        return hits, True
+    return hits - 1, False

@@ -1,0 +1,250 @@
+"""The writing end of KV transfers: chunks as their KV is computed, pieces in order within the window, proof at the end.
+
+H1: what may be posted is posted before the next step is launched in the same turn. H2/H12: what may not be posted holds
+back nothing but itself and what stands behind it for the same peer (W14: nobody overtakes when only the window is short).
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from baton.core.errors import Reason
+from baton.core.executor import ownership
+from baton.core.executor.events import Piece, Post
+from baton.core.executor.sequence import SequenceGroup, Transfer
+from baton.core.executor.state import ExecutorState
+from baton.core.executor.steps import SampledToken
+from baton.core.executor.transfers import Chunk, Link, Outgoing, Transport
+from baton.core.ids import Life, Peer
+from baton.core.wire import messages as m
+
+
+def open_transfer(state: ExecutorState, peer: Peer, message: m.Receive, group: SequenceGroup) -> None:
+    """Receive met its group, whichever came first."""
+    transfer = Outgoing(message.transfer_id, peer.life, group, message.first_block, message.block_ids)
+    if len(transfer.destination_ids) != state.layout.blocks_for(group.work.num_tokens) - message.first_block:
+        ownership.note_failure(state, group, Reason.INTERNAL, "Receive names another number of blocks")
+        ownership.end_group(state, group)
+        state.tell(peer.life, m.TransferClosed(message.transfer_id, Reason.INTERNAL))
+        return
+    group.outgoing = transfer
+    ownership.own(group.first)
+    state.outgoing[peer.life, message.transfer_id] = transfer
+    transport = state.transports.get(peer.life)
+    if transport is None or transport.link is Link.CLOSING:
+        fail(state, transfer, Reason.PEER_LOST)
+        return
+    insort(transport.sending, transfer, key=lambda t: t.group.key)
+    advance(state, group)
+
+
+def advance(state: ExecutorState, group: SequenceGroup) -> None:
+    """Make a chunk of the blocks that are computed and in no chunk yet; the partial one only with the prompt's end."""
+    transfer = group.outgoing
+    if transfer is None or transfer.status is not Transfer.OPEN or transfer.is_given_up:
+        return
+    sequence, size = group.first, state.layout.block_size
+    is_complete = sequence.num_computed >= group.work.num_tokens
+    end = state.layout.blocks_for(group.work.num_tokens) if is_complete else sequence.num_computed // size
+    if end > transfer.next_block:
+        _add_chunk(state, transfer, end)
+    if is_complete and sequence.outputs:
+        transfer.move(Transfer.SEALED)
+        state.tell(
+            transfer.peer, m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group))
+        )
+        _finish_if_landed(state, transfer)
+
+
+def post_ready(state: ExecutorState) -> None:
+    """Post what the windows allow, peer by peer, in the order of the requests."""
+    for life, transport in state.transports.items():
+        if transport.link is Link.READY and transport.sending:
+            pieces = _take_pieces(state, life, transport)
+            if pieces:
+                state.out.append(Post(tuple(pieces)))
+
+
+def on_piece_landed(state: ExecutorState, piece_id: int) -> None:
+    transfer, chunk = _take_back(state, piece_id)
+    if transfer is None or chunk is None:
+        return
+    chunk.num_left -= 1
+    if transfer.is_given_up:
+        _close_if_proven(state, transfer)
+    elif chunk.num_left == 0:
+        del transfer.chunks[chunk.number]
+        state.tell(transfer.peer, m.ChunkLanded(transfer.transfer_id, chunk.number))
+        _finish_if_landed(state, transfer)
+
+
+def on_piece_failed(state: ExecutorState, piece_id: int) -> None:
+    """H16: a chunk is not sent again; the transfer fails and the request resumes with other blocks."""
+    transfer, _ = _take_back(state, piece_id)
+    if transfer is None:
+        return
+    if transfer.is_given_up:
+        _close_if_proven(state, transfer)
+    else:
+        state.counters["transfers_failed"] += 1
+        fail(state, transfer, Reason.TRANSFER_FAILED)
+
+
+def on_close_transfer(state: ExecutorState, peer: Peer, transfer_id: int) -> None:
+    """The receiver gives it up and waits for the proof. An unknown transfer has nothing in flight."""
+    transfer = state.outgoing.get((peer.life, transfer_id))
+    if transfer is None:
+        state.tell(peer.life, m.TransferClosed(transfer_id, Reason.ABORTED))
+    else:
+        fail(state, transfer, Reason.ABORTED)
+
+
+def on_peer_lost(state: ExecutorState, life: Life) -> None:
+    """The receiver's session is over: it fails these attempts; so does this end."""
+    for transfer in [t for (peer, _), t in state.outgoing.items() if peer == life]:
+        fail(state, transfer, Reason.PEER_LOST)
+    for group in [g for g in state.groups.values() if g.peer == life and g.outgoing is None]:
+        ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
+        ownership.end_group(state, group)
+
+
+def fail(state: ExecutorState, transfer: Outgoing, reason: Reason) -> None:
+    """Send nothing more, end the attempt here, and close when every handle is proven."""
+    group = transfer.group
+    if not group.is_over and reason is not Reason.ABORTED:
+        ownership.note_failure(state, group, reason, transfer.peer.name)
+    give_up(state, transfer, reason)
+    ownership.end_group(state, group)
+
+
+def give_up(state: ExecutorState, transfer: Outgoing, reason: Reason | None) -> None:
+    """H7: unsent pieces are dropped, sent ones polled to their end by the transfer thread."""
+    if transfer.is_given_up or transfer.status is Transfer.CLOSED:
+        return
+    transfer.is_given_up = True
+    transfer.close_reason = reason
+    transfer.unsent.clear()
+    transfer.chunks.clear()
+    _unlist(state, transfer)
+    _close_if_proven(state, transfer)
+
+
+def finish_at_first_token(state: ExecutorState, group: SequenceGroup) -> None:
+    """G6: every choice ended with its first token: nothing to decode, the transfer is drained."""
+    transfer = group.outgoing
+    if transfer is not None:
+        give_up(state, transfer, None)
+
+
+# ---- inside
+
+
+def _first_tokens(group: SequenceGroup) -> tuple[SampledToken, ...]:
+    return tuple(group.first.outputs)
+
+
+def _add_chunk(state: ExecutorState, transfer: Outgoing, end: int) -> None:
+    pieces: list[Piece] = []
+    num_tokens = transfer.group.work.num_tokens
+    for index in range(transfer.next_block, end):
+        end_slot = min(state.layout.block_size, num_tokens - index * state.layout.block_size)
+        pieces.extend(_pieces(state, transfer, index, end_slot))
+    num_bytes = sum(_piece_bytes(state, piece) for piece in pieces)
+    chunk = Chunk(transfer.num_chunks, pieces, num_bytes)
+    transfer.num_chunks += 1
+    transfer.next_block = end
+    transfer.chunks[chunk.number] = chunk
+    transfer.unsent.append(chunk)
+
+
+def _pieces(state: ExecutorState, transfer: Outgoing, index: int, end_slot: int) -> list[Piece]:
+    """One block, or the used slots of it, cut so that no write is larger than a piece."""
+    layout = state.layout
+    step = max(1, state.config.piece_bytes // (end_slot * layout.slot_bytes))
+    source = transfer.group.first.block_ids[index]
+    destination = transfer.destination_ids[index - transfer.first_block]
+    return [
+        Piece(
+            state.next_piece_id(), transfer.peer.name, transfer.peer.epoch, source, destination,
+            0, end_slot, plane, min(plane + step, layout.num_planes),
+        )
+        for plane in range(0, layout.num_planes, step)
+    ]
+
+
+def _piece_bytes(state: ExecutorState, piece: Piece) -> int:
+    planes, slots = piece.end_plane - piece.first_plane, piece.end_slot - piece.first_slot
+    return planes * slots * state.layout.slot_bytes
+
+
+def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list[Piece]:
+    pieces: list[Piece] = []
+    for transfer in transport.sending:
+        while transfer.unsent:
+            chunk = transfer.unsent[0]
+            num_bytes = _piece_bytes(state, chunk.unsent[0])
+            if not _window_allows(state, transport, num_bytes):
+                state.counters["wait_transfer_window"] += 1
+                return pieces
+            if not chunk.is_announced:
+                chunk.is_announced = True
+                state.tell(life, m.ChunkPosted(transfer.transfer_id, chunk.number, chunk.num_bytes))
+            piece = chunk.unsent.popleft()
+            transfer.in_flight[piece.piece_id] = (chunk, num_bytes)
+            state.pieces[piece.piece_id] = transfer
+            transport.in_flight += num_bytes
+            state.posted_bytes += num_bytes
+            pieces.append(piece)
+            if not chunk.unsent:
+                transfer.unsent.popleft()
+    return pieces
+
+
+def _window_allows(state: ExecutorState, transport: Transport, num_bytes: int) -> bool:
+    """W5: one piece may always go, however small the window."""
+    of_pair = min(state.config.window_bytes, transport.window_bytes)
+    if transport.in_flight and transport.in_flight + num_bytes > of_pair:
+        return False
+    return not state.posted_bytes or state.posted_bytes + num_bytes <= state.config.total_window_bytes
+
+
+def _take_back(state: ExecutorState, piece_id: int) -> tuple[Outgoing | None, Chunk | None]:
+    """The window's bytes of one piece, exactly once."""
+    transfer = state.pieces.pop(piece_id, None)
+    if transfer is None:
+        return None, None
+    chunk, num_bytes = transfer.in_flight.pop(piece_id)
+    state.posted_bytes -= num_bytes
+    transport = state.transports.get(transfer.peer)
+    if transport is not None:
+        transport.in_flight -= num_bytes
+    return transfer, chunk
+
+
+def _finish_if_landed(state: ExecutorState, transfer: Outgoing) -> None:
+    if transfer.status is not Transfer.SEALED or transfer.chunks:
+        return
+    transfer.move(Transfer.LANDED)
+    _unlist(state, transfer)
+    _forget(state, transfer)
+    ownership.end_group(state, transfer.group)
+
+
+def _close_if_proven(state: ExecutorState, transfer: Outgoing) -> None:
+    if transfer.in_flight:
+        return
+    state.tell(transfer.peer, m.TransferClosed(transfer.transfer_id, transfer.close_reason))
+    _forget(state, transfer)
+
+
+def _forget(state: ExecutorState, transfer: Outgoing) -> None:
+    transfer.move(Transfer.CLOSED)
+    del state.outgoing[transfer.peer, transfer.transfer_id]
+    ownership.disown(state, transfer.group.first)
+
+
+def _unlist(state: ExecutorState, transfer: Outgoing) -> None:
+    transport = state.transports.get(transfer.peer)
+    if transport is not None and transfer in transport.sending:
+        transport.sending.remove(transfer)
+

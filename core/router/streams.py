@@ -1,0 +1,101 @@
+"""A client's stream and the legs that produce it.
+
+A *leg* is what the other processes call a request: one id on the wire, attempts counted from 0. A stream begins as one
+leg with all its choices. When an attempt of several choices fails, each unfinished choice goes on as a leg of its own,
+since they have different tokens by then.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from baton.core.executor.steps import SampledToken
+from baton.core.ids import AttemptId, Life
+from baton.core.router.events import Arrive
+
+
+class Choice:
+    """One answer: its tokens in order, and those that came before their turn."""
+
+    __slots__ = ("early", "finish", "index", "tokens")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.tokens: list[int] = []
+        self.early: dict[int, tuple[SampledToken, str]] = {}  #: by offset, beyond the next
+        self.finish = ""
+
+    def merge(self, offset: int, tokens: tuple[SampledToken, ...], finish: str) -> tuple[SampledToken, ...]:
+        """Merge tokens that begin at `offset`; returns the new contiguous ones. Known offsets change nothing."""
+        if self.finish:
+            return ()
+        last = offset + len(tokens) - 1
+        for position, sampled in enumerate(tokens, offset):
+            if position >= len(self.tokens):
+                self.early.setdefault(position, (sampled, finish if position == last else ""))
+        fresh = []
+        while not self.finish and len(self.tokens) in self.early:
+            sampled, self.finish = self.early.pop(len(self.tokens))
+            self.tokens.append(sampled.token)
+            fresh.append(sampled)
+        return tuple(fresh)
+
+
+class LegState(enum.IntEnum):
+    """Where a leg's current attempt is."""
+
+    PAUSED = 0  #: waits a little before the next attempt
+    SUBMITTED = 1  #: with the scheduler, or to be said to it when its session begins
+    PLACED = 2  #: with its executors
+
+
+class Leg:
+    """One wire request of a stream."""
+
+    __slots__ = (
+        "attempt", "choices", "confirmed_at", "decode", "leg_id", "num_failures", "prefill", "resume_at", "state", "stream",
+    )
+
+    def __init__(self, leg_id: int, stream: Stream, choices: list[Choice], num_failures: int = 0) -> None:
+        self.leg_id = leg_id
+        self.stream = stream
+        self.choices = choices
+        self.attempt = 0
+        self.state = LegState.SUBMITTED
+        self.num_failures = num_failures
+        self.prefill: Life | None = None
+        self.decode: Life | None = None
+        self.confirmed_at = 0.0  #: when something last said that its decode executor holds it
+        self.resume_at = 0.0
+
+    @property
+    def id(self) -> AttemptId:
+        return AttemptId(self.leg_id, self.attempt)
+
+    @property
+    def is_over(self) -> bool:
+        return all(choice.finish for choice in self.choices)
+
+    @property
+    def num_prior(self) -> int:
+        """Outputs that the next attempt starts with; only a leg of one choice can have any."""
+        return len(self.choices[0].tokens) if len(self.choices) == 1 else 0
+
+
+class Stream:
+    """One accepted request."""
+
+    __slots__ = ("arrived_at", "choices", "deadline", "legs", "num_attempts", "num_cached", "request")
+
+    def __init__(self, request: Arrive, now: float) -> None:
+        self.request = request
+        self.arrived_at = now
+        self.deadline = now + request.timeout_s
+        self.choices = [Choice(index) for index in range(request.num_choices)]
+        self.legs: list[Leg] = []
+        self.num_attempts = 1
+        self.num_cached = 0
+
+    @property
+    def is_over(self) -> bool:
+        return all(choice.finish for choice in self.choices)

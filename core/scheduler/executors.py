@@ -1,0 +1,43 @@
+"""What the scheduler knows of one executor."""
+
+from __future__ import annotations
+
+from baton.core.ids import Capacity, Life, Peer, Role
+from baton.core.kv.demand import Demand, demand
+from baton.core.wire.messages import Work
+
+
+class Executor:
+    """One life of one executor, while its session is up. `index` is its account in the ledger."""
+
+    def __init__(self, index: int, peer: Peer, capacity: Capacity) -> None:
+        self.index = index
+        self.peer = peer
+        self.capacity = capacity
+        self.pairs: set[Life] = set()  #: prefill executors whose KV it can receive
+        self.num_pending_tokens = 0  #: prompt tokens placed there and not yet computed
+        self.num_attempts = 0  #: attempts that decode there
+        self.is_draining = False
+
+    def demand(self, work: Work) -> Demand:
+        """What this executor takes at once for such an attempt."""
+        capacity = self.capacity
+        return demand(
+            work.num_tokens, work.max_new_tokens, work.num_choices, capacity.growth_reserve, capacity.block_size
+        )
+
+    @property
+    def life(self) -> Life:
+        return self.peer.life
+
+    @property
+    def can_prefill(self) -> bool:
+        return not self.is_draining and self.peer.role is Role.PREFILL
+
+    @property
+    def can_decode(self) -> bool:
+        return not self.is_draining and self.peer.role.runs_decode
+
+    @property
+    def can_run(self) -> bool:
+        return not self.is_draining and self.peer.role is Role.UNIFIED

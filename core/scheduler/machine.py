@@ -1,0 +1,415 @@
+"""The scheduler's machine: which request goes where, and when. Sees neither tokens nor block ids.
+
+It spends only credit that executors granted, so what it places always fits. Its own death loses nothing: routers submit
+again, executors say what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from baton.core.config import SchedulerConfig
+from baton.core.errors import InvariantViolated, Reason
+from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.ids import AttemptId, Life, Peer, Role
+from baton.core.kv.demand import Demand
+from baton.core.kv.ledger import Ledger
+from baton.core.scheduler.directory import Directory
+from baton.core.scheduler.executors import Executor
+from baton.core.scheduler.placed import Placed, PlacedAttempts
+from baton.core.scheduler.placement import Place, Placement
+from baton.core.scheduler.queue import ArrivalQueue, Waiting
+from baton.core.wire import messages as m
+
+UNBOUNDED = 1 << 62
+
+
+class SchedulerCore:
+    """Decides about requests: queue, credit, placement."""
+
+    def __init__(self, own: Peer, config: SchedulerConfig) -> None:
+        config.validate()
+        self.own = own
+        self.config = config
+        self.next_wake: float | None = None
+        self._now = 0.0
+        self._out: list[Any] = []
+        self._ledger = Ledger()
+        self._directory = Directory()
+        self._queue = ArrivalQueue()
+        self._placement = Placement(self._ledger, self._directory, config.steps_ahead)
+        self._placed = PlacedAttempts()
+        self._executors: dict[str, Executor] = {}  #: by name, whose inventory has come
+        self._peers: dict[str, Peer] = {}  #: everyone whose session is up
+        self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
+        self._absent_since: float | None = None  #: since when no executor could serve anything
+        self.counters: dict[str, int] = {}
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Apply one event; returns the commands in order."""
+        self._now = now
+        self._out = []
+        match event:
+            case Received():
+                self._on_received(event.peer, event.message)
+            case PeerUp():
+                self._on_peer_up(event.peer)
+            case PeerDown():
+                self._on_peer_down(event.peer)
+            case Wake():
+                pass
+            case _:
+                raise InvariantViolated(f"a scheduler has no event {type(event).__name__}")
+        self._finish_turn()
+        return self._out
+
+    def check_invariants(self) -> None:
+        """Raises RuntimeError or InvariantViolated when the books do not balance."""
+        self._ledger.check_invariants()
+        self._queue.check_invariants()
+        if sorted(self._ledger.executors()) != sorted(e.index for e in self._executors.values()):
+            raise InvariantViolated("accounts and executors differ")
+        for executor in self._executors.values():
+            if executor.num_pending_tokens < 0:
+                raise InvariantViolated(f"{executor.peer.name} computed more tokens than were placed there")
+
+    def quiescent(self) -> bool:
+        """Whether nothing waits or is placed."""
+        return not len(self._queue) and not len(self._placed)
+
+    def gauges(self) -> dict[str, float]:
+        """Values by name, for `/metrics`."""
+        values: dict[str, float] = {
+            "queued": len(self._queue),
+            "placed": len(self._placed),
+            "executors": len(self._executors),
+            "directory_blocks": len(self._directory),
+        }
+        values.update({f"{name}_total": count for name, count in self.counters.items()})
+        return values
+
+    def readiness(self) -> str:
+        """Empty when a request would be placed now, else why not."""
+        return "" if self._can_serve() else "no pair of executors is ready"
+
+    # ---- messages
+
+    def _on_received(self, peer: Peer, message: Any) -> None:
+        match message:
+            case m.Submit():
+                self._on_submit(peer, message)
+            case m.Abort():
+                self._on_abort(message.id)
+            case m.Exited():
+                self._on_exited(message.life)
+            case m.ExecutorInventory():
+                self._on_inventory(peer, message)
+            case _:
+                executor = self._executors.get(peer.name)
+                if executor is not None:
+                    self._on_report(executor, message)
+
+    def _on_report(self, executor: Executor, message: Any) -> None:
+        match message:
+            case m.Credit():
+                self._ledger.grant(executor.index, message.num_blocks, message.num_slots)
+                executor.num_pending_tokens -= message.num_prompt_tokens
+            case m.Ended():
+                self._on_ended(executor, message.id)
+            case m.PairReady():
+                executor.pairs.add(message.prefill)
+            case m.PairLost():
+                executor.pairs.discard(message.prefill)
+            case m.CacheChanged():
+                self._directory.change(executor.index, message.published, message.evicted)
+            case m.Draining():
+                executor.is_draining = True
+            case m.Reclaim():
+                self._on_reclaim(executor, message.num_blocks)
+
+    def _on_submit(self, peer: Peer, message: m.Submit) -> None:
+        """Idempotent: a router that lost its session submits again."""
+        placed = self._placed.get(message.id)
+        if placed is not None:
+            self._tell(peer.name, m.Placed(message.id, placed.prefill, placed.decode))
+            return
+        if message.id in self._queue:
+            return
+        is_first = message.id.attempt == 0 and not message.work.num_prior
+        if is_first and len(self._queue) >= self.config.max_queued:
+            self._refuse(peer.name, message.id, Reason.QUEUE_FULL, queued=len(self._queue))
+            return
+        waiting = self._queue.push(message, self._demand(message.work), self._now)
+        self._refuse_if_never_fits(waiting)
+
+    def _on_abort(self, work_id: AttemptId) -> None:
+        waiting = self._queue.find(work_id)
+        if waiting is not None:
+            self._queue.remove(waiting)
+        placed = self._placed.get(work_id)
+        if placed is not None:
+            for life in list(placed.holders):
+                if self._is_up(life):
+                    self._tell_life(life, m.Abort(work_id))
+                else:
+                    self._placed.end_at(work_id, life)  # if it comes back, its router aborts what it still holds
+
+    def _on_ended(self, executor: Executor, work_id: AttemptId) -> None:
+        placed = self._placed.end_at(work_id, executor.life)
+        if placed is not None and placed.decode == executor.life:
+            executor.num_attempts -= 1
+
+    def _on_reclaim(self, executor: Executor, wanted: int) -> None:
+        blocks, _ = self._ledger.available(executor.index)
+        given = min(blocks, wanted)
+        self._ledger.try_spend(executor.index, given, 0)
+        self._tell(executor.peer.name, m.Returned(given))
+
+    # ---- executors come and go
+
+    def _on_peer_up(self, peer: Peer) -> None:
+        self._peers[peer.name] = peer
+        if peer.role is Role.ROUTER or peer.role is Role.LAUNCHER:
+            self._tell(peer.name, self._roster())
+        else:
+            for name, epoch in sorted(self._exited.items()):
+                self._tell(peer.name, m.Exited(Life(name, epoch)))
+
+    def _on_peer_down(self, peer: Peer) -> None:
+        self._peers.pop(peer.name, None)
+        if peer.role is Role.ROUTER:
+            for waiting in self._queue.all():
+                if waiting.submit.work.router == peer.life:
+                    self._queue.remove(waiting)  # its router submits again what it still wants
+        executor = self._executors.get(peer.name)
+        if executor is not None and executor.life == peer.life:
+            self._forget(executor)
+            self._announce()
+
+    def _on_inventory(self, peer: Peer, message: m.ExecutorInventory) -> None:
+        """A session with an executor begins: adopt what it holds, fail what it should hold and does not."""
+        if peer.capacity is None or self._is_foreign(peer):
+            self._out.append(Note(f"{peer.name} has another KV layout than the executors here: not used"))
+            return
+        executor = Executor(self._free_index(), peer, peer.capacity)
+        executor.pairs = set(message.pairs)
+        executor.is_draining = message.draining
+        self._executors[peer.name] = executor
+        self._ledger.open(executor.index, message.num_blocks, message.num_slots)
+        self._directory.reset(executor.index, message.cached)
+        live = dict(message.live)
+        for placed in self._placed.at_name(peer.name):
+            for life in [h for h in placed.holders if h.name == peer.name]:
+                if life != peer.life or placed.id not in live:
+                    self._lose(placed, life)
+        executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
+        executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
+        self._refuse_never_fitting()
+        self._announce()
+
+    def _on_exited(self, life: Life) -> None:
+        """The launcher has seen it: whatever was there is over; everyone may free what waited for this proof."""
+        self._exited[life.name] = max(life.epoch, self._exited.get(life.name, 0))
+        for name, peer in sorted(self._peers.items()):
+            if peer.role.is_executor and peer.life != life:
+                self._tell(name, m.Exited(life))
+        for placed in self._placed.at_name(life.name):
+            for holder in [h for h in placed.holders if h.name == life.name and h.epoch <= life.epoch]:
+                self._lose(placed, holder)
+
+    def _lose(self, placed: Placed, holder: Life) -> None:
+        """That executor no longer holds the attempt: its router resumes it, the other executor drops it."""
+        self._placed.end_at(placed.id, holder)
+        if placed.decode == holder or placed.prefill == holder:
+            self._tell_life(placed.router, m.AttemptFailed(placed.id, Reason.PEER_LOST, holder.name))
+        for other in placed.holders:
+            self._tell_life(other, m.Abort(placed.id))
+
+    def _forget(self, executor: Executor) -> None:
+        del self._executors[executor.peer.name]
+        self._ledger.close(executor.index)
+        self._directory.reset(executor.index, b"")
+
+    def _announce(self) -> None:
+        for name, peer in sorted(self._peers.items()):
+            if peer.role in (Role.ROUTER, Role.PREFILL, Role.LAUNCHER):
+                self._tell(name, self._roster())
+
+    def _roster(self) -> m.Roster:
+        return m.Roster(tuple(e.peer for _, e in sorted(self._executors.items())))
+
+    def _is_foreign(self, peer: Peer) -> bool:
+        others = {e.peer.layout_fingerprint for e in self._executors.values() if e.peer.name != peer.name}
+        return bool(others) and peer.layout_fingerprint not in others
+
+    def _free_index(self) -> int:
+        used = {e.index for e in self._executors.values()}
+        return next(i for i in range(len(used) + 1) if i not in used)
+
+    # ---- placing
+
+    def _finish_turn(self) -> None:
+        self._expire()
+        self._place_all()
+        self._watch_absence()
+        wakes = [] if self._queue.deadlines.first is None else [self._queue.deadlines.first]
+        if self._absent_since is not None and len(self._queue):
+            wakes.append(self._absent_since + self.config.absent_s)
+        self.next_wake = min(wakes) if wakes else None
+
+    def _expire(self) -> None:
+        for handle in self._queue.deadlines.due(self._now):
+            waiting = self._queue.get(handle)
+            if waiting is not None:
+                self._drop(waiting, Reason.DEADLINE, waited_s=self._now - waiting.arrived_at)
+
+    def _place_all(self) -> None:
+        """The walk: the first that fits what is free, without a visit to those that cannot."""
+        while (barred := self._collecting()) and self._try_place(self._queue.first(), ()):
+            pass
+        after = self._queue.ready.first() if barred else -1
+        while len(self._queue):
+            most_prefill, most_decode = self._room(barred)
+            handle = self._queue.ready.first_fit(most_prefill, most_decode, after)
+            if handle < 0:
+                return
+            if not self._try_place(self._queue.get(handle), barred):
+                after = handle
+
+    def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
+        if waiting is None:
+            return False
+        place = self._placement.choose(waiting, self._executors.values(), barred)
+        if place is None:
+            return False
+        head = self._queue.first()
+        if head is not None and head is not waiting and head.passed_at is None:
+            head.passed_at = self._now
+        self._place(waiting, place)
+        return True
+
+    def _room(self, barred: set[int]) -> tuple[int, int]:
+        """The most blocks that any one executor has for prefill and for decode; nothing larger fits anywhere."""
+        most_prefill = most_decode = -1
+        for executor in self._executors.values():
+            blocks, slots = self._ledger.available(executor.index)
+            if slots < 1 or executor.index in barred:
+                continue
+            if executor.can_decode:
+                most_decode = max(most_decode, blocks)
+            if self._placement.is_fed_less(executor):
+                most_prefill = max(most_prefill, UNBOUNDED if executor.can_run else blocks)
+        return most_prefill, most_decode
+
+    def _collecting(self) -> set[int]:
+        """The executors that collect freed blocks for an overdue head: at most one of each kind."""
+        head = self._queue.first()
+        if head is None or head.passed_at is None or self._now - head.passed_at < self.config.bypass_s:
+            return set()
+        able = [e for e in self._executors.values() if self._fits_empty(head.submit.work, e)]
+        prefills = [e for e in able if e.can_prefill]
+        decodes = [e for e in able if e.can_decode]
+        has_prefill = any(self._ledger.available(e.index)[0] >= head.demand.prefill_blocks for e in prefills)
+        pool = decodes if has_prefill or not prefills else prefills
+        if not pool:
+            return set()
+        return {max(pool, key=lambda e: (self._ledger.available(e.index)[0], e.peer.name)).index}
+
+    def _place(self, waiting: Waiting, place: Place) -> None:
+        submit, work_id = waiting.submit, waiting.submit.id
+        self._queue.take(waiting)
+        time_left_ms = max(1, int((waiting.deadline - self._now) * 1000))
+        prefill, decode = place
+        work, order = submit.work, waiting.order
+        blocks = decode.demand(work).decode_blocks
+        self._spend(decode, blocks, work.num_choices)
+        if prefill is decode:
+            self._tell(decode.peer.name, m.Run(work_id, work, order, blocks, time_left_ms))
+        else:
+            self._tell(decode.peer.name, m.Decode(work_id, work, order, prefill.life, blocks, time_left_ms))
+            blocks = prefill.demand(work).prefill_blocks
+            self._spend(prefill, blocks, 1)
+            self._tell(prefill.peer.name, m.Prefill(work_id, work, order, decode.life, blocks, time_left_ms))
+        prefill.num_pending_tokens += submit.work.num_tokens
+        decode.num_attempts += 1
+        self._placed.add(Placed(work_id, submit.work.router, prefill.life, decode.life))
+        queued_ms = (self._now - waiting.arrived_at) * 1000
+        self._tell_life(submit.work.router, m.Placed(work_id, prefill.life, decode.life, queued_ms))
+        self._count("placed")
+
+    def _spend(self, executor: Executor, num_blocks: int, num_slots: int) -> None:
+        if not self._ledger.try_spend(executor.index, num_blocks, num_slots):
+            raise InvariantViolated(f"{executor.peer.name} was chosen without its credit")
+
+    # ---- refusing
+
+    def _demand(self, work: m.Work) -> Demand:
+        """The least that any executor would ask; before one is known any will do, it is computed again then."""
+        demands = [e.demand(work) for e in self._executors.values() if e.peer.role.runs_decode]
+        if not demands:
+            return Demand(1, 1, 1, work.num_choices)
+        return min(demands, key=lambda d: d.decode_blocks)
+
+    def _fits_empty(self, work: m.Work, executor: Executor) -> bool:
+        wanted, capacity = executor.demand(work), executor.capacity
+        if executor.peer.role.runs_decode:
+            return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
+        return wanted.prefill_blocks <= capacity.num_blocks
+
+    def _refuse_if_never_fits(self, waiting: Waiting) -> None:
+        decodes = [e for e in self._executors.values() if e.peer.role.runs_decode]
+        prefills = [e for e in self._executors.values() if e.peer.role is not Role.DECODE]
+        if not decodes or not prefills:
+            return
+        work = waiting.submit.work
+        if not all(any(self._fits_empty(work, e) for e in kind) for kind in (decodes, prefills)):
+            largest = max(e.capacity.num_blocks for e in decodes)
+            self._drop(waiting, Reason.NEVER_FITS, blocks=waiting.demand.life_blocks, largest=largest)
+
+    def _refuse_never_fitting(self) -> None:
+        """Executors changed: demands are computed again, and what fits nowhere any more is refused."""
+        for waiting in self._queue.all():
+            waiting.demand = self._demand(waiting.submit.work)
+            self._queue.ready.set_demand(
+                waiting.handle, waiting.demand.prefill_blocks, waiting.demand.decode_blocks
+            )
+            self._refuse_if_never_fits(waiting)
+
+    def _can_serve(self) -> bool:
+        alive = {e.life for e in self._executors.values() if e.can_prefill}
+        return any(e.can_run or (e.can_decode and e.pairs & alive) for e in self._executors.values())
+
+    def _watch_absence(self) -> None:
+        if self._can_serve():
+            self._absent_since = None
+            return
+        if self._absent_since is None:
+            self._absent_since = self._now
+        if self._now - self._absent_since >= self.config.absent_s:
+            for waiting in self._queue.all():
+                self._drop(waiting, Reason.NO_EXECUTOR, absent_s=self._now - self._absent_since)
+
+    def _drop(self, waiting: Waiting, reason: Reason, **numbers: float) -> None:
+        self._queue.remove(waiting)
+        self._refuse(waiting.submit.work.router.name, waiting.submit.id, reason, **numbers)
+
+    def _refuse(self, router: str, work_id: AttemptId, reason: Reason, **numbers: float) -> None:
+        self._count(f"refused_{reason.name.lower()}")
+        self._tell(router, m.Refusal(work_id, reason, numbers))
+
+    # ---- saying
+
+    def _tell(self, name: str, message: Any) -> None:
+        self._out.append(Send(name, message))
+
+    def _tell_life(self, life: Life, message: Any) -> None:
+        if self._is_up(life):
+            self._tell(life.name, message)
+
+    def _is_up(self, life: Life) -> bool:
+        peer = self._peers.get(life.name)
+        return peer is not None and peer.epoch == life.epoch
+
+    def _count(self, name: str) -> None:
+        self.counters[name] = self.counters.get(name, 0) + 1

@@ -1,0 +1,53 @@
+"""Attempts that were placed and whose executors have not said that they ended."""
+
+from __future__ import annotations
+
+from baton.core.ids import AttemptId, Life
+
+
+class Placed:
+    """One placed attempt; `holders` are the executors that may still hold something of it."""
+
+    __slots__ = ("decode", "holders", "id", "prefill", "router")
+
+    def __init__(self, work_id: AttemptId, router: Life, prefill: Life, decode: Life) -> None:
+        self.id = work_id
+        self.router = router
+        self.prefill = prefill
+        self.decode = decode
+        self.holders = [prefill] if prefill == decode else [prefill, decode]
+
+
+class PlacedAttempts:
+    """By attempt, and by the name of each executor that holds it."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[AttemptId, Placed] = {}
+        self._by_name: dict[str, dict[AttemptId, Placed]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, work_id: AttemptId) -> Placed | None:
+        return self._by_id.get(work_id)
+
+    def add(self, placed: Placed) -> None:
+        self._by_id[placed.id] = placed
+        for life in placed.holders:
+            self._by_name.setdefault(life.name, {})[placed.id] = placed
+
+    def end_at(self, work_id: AttemptId, holder: Life) -> Placed | None:
+        """That executor holds nothing of it any more; returns it if it did until now."""
+        placed = self._by_id.get(work_id)
+        if placed is None or holder not in placed.holders:
+            return None
+        placed.holders.remove(holder)
+        if all(other.name != holder.name for other in placed.holders):
+            self._by_name[holder.name].pop(work_id, None)
+        if not placed.holders:
+            del self._by_id[work_id]
+        return placed
+
+    def at_name(self, name: str) -> list[Placed]:
+        """What any life of that executor may hold."""
+        return list(self._by_name.get(name, {}).values())

@@ -1,0 +1,97 @@
+"""Attempts that wait for a place, in order, and what each needs."""
+
+from __future__ import annotations
+
+from baton.core.deadlines import Deadlines
+from baton.core.ids import AttemptId
+from baton.core.kv.demand import Demand
+from baton.core.kv.ready_queue import ReadyQueue
+from baton.core.wire.messages import Order, Submit
+
+MAX_TENANTS = 4096  #: remembered finish tags; beyond it those that no longer matter are forgotten
+
+
+class Waiting:
+    """One attempt in the queue."""
+
+    __slots__ = ("arrived_at", "deadline", "demand", "handle", "order", "passed_at", "submit")
+
+    def __init__(self, handle: int, submit: Submit, order: Order, demand: Demand, now: float) -> None:
+        self.handle = handle
+        self.submit = submit
+        self.order = order
+        self.demand = demand
+        self.arrived_at = now
+        self.deadline = now + submit.time_left_ms / 1000
+        self.passed_at: float | None = None  #: when a later one was first placed before it
+
+
+class ArrivalQueue:
+    """Ordered by (class, tenant's virtual start, arrival): start-time fair queueing among tenants, FIFO within one."""
+
+    def __init__(self) -> None:
+        self.ready = ReadyQueue()
+        self.deadlines: Deadlines[int] = Deadlines()
+        self._by_handle: dict[int, Waiting] = {}
+        self._handles: dict[AttemptId, int] = {}
+        self._finish: dict[str, int] = {}  #: by tenant: where its next request starts
+        self._virtual_now = 0
+        self._next_handle = 0
+
+    def __len__(self) -> int:
+        return len(self._by_handle)
+
+    def __contains__(self, work_id: AttemptId) -> bool:
+        return work_id in self._handles
+
+    def push(self, submit: Submit, demand: Demand, now: float) -> Waiting:
+        self._next_handle += 1
+        order = Order(submit.priority_class, self._virtual_start(submit), int(now * 1e6) - submit.age_ms * 1000)
+        waiting = Waiting(self._next_handle, submit, order, demand, now)
+        self._by_handle[waiting.handle] = waiting
+        self._handles[submit.id] = waiting.handle
+        self.ready.push(
+            waiting.handle, order.priority_class, order.virtual_start, order.arrival,
+            demand.prefill_blocks, demand.decode_blocks,
+        )
+        self.deadlines.push(waiting.deadline, waiting.handle)
+        return waiting
+
+    def get(self, handle: int) -> Waiting | None:
+        return self._by_handle.get(handle)
+
+    def find(self, work_id: AttemptId) -> Waiting | None:
+        handle = self._handles.get(work_id)
+        return None if handle is None else self._by_handle[handle]
+
+    def first(self) -> Waiting | None:
+        return self._by_handle.get(self.ready.first())
+
+    def all(self) -> list[Waiting]:
+        return [self._by_handle[handle] for handle in self.ready.handles()]
+
+    def remove(self, waiting: Waiting) -> None:
+        self.ready.remove(waiting.handle)
+        del self._by_handle[waiting.handle]
+        del self._handles[waiting.submit.id]
+
+    def take(self, waiting: Waiting) -> None:
+        """It was placed: virtual time moves to its start."""
+        self._virtual_now = max(self._virtual_now, waiting.order.virtual_start)
+        self.remove(waiting)
+
+    def _virtual_start(self, submit: Submit) -> int:
+        """A later attempt of a request goes on where the line begins: its tenant has paid for it already."""
+        if submit.id.attempt or submit.work.num_prior:
+            return self._virtual_now
+        start = max(self._virtual_now, self._finish.get(submit.tenant, 0))
+        self._finish[submit.tenant] = start + submit.work.num_tokens + submit.work.max_new_tokens
+        if len(self._finish) > MAX_TENANTS:
+            self._finish = {t: v for t, v in self._finish.items() if v > self._virtual_now}
+        return start
+
+    def check_invariants(self) -> None:
+        """Raises RuntimeError when the tree and the entries disagree."""
+        self.ready.check_invariants()
+        if len(self.ready) != len(self._by_handle) or len(self._handles) != len(self._by_handle):
+            raise RuntimeError("the queue's tree and its entries differ")
