@@ -59,7 +59,7 @@ class KvLayout(msgspec.Struct, frozen=True, array_like=True):
         return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
 
     def runs(self, first_slot: int, end_slot: int, first_plane: int, end_plane: int) -> list[Run]:
-        """Runs of slots `[first_slot, end_slot)` in planes `[first_plane, end_plane)`, planes counted over all KV layers.
+        """Runs of slots `[first_slot, end_slot)` in planes `[first_plane, end_plane)`, counted over all KV layers.
 
         Whole planes are adjacent and give one run; part of the slots gives one run for each plane.
         """

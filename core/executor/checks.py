@@ -31,7 +31,13 @@ def cached(state: ExecutorState) -> bytes:
 
 def is_quiescent(state: ExecutorState) -> bool:
     return not (
-        state.groups or state.sequences or state.steps or state.incoming or state.outgoing or state.pieces or state.copies
+        state.groups
+        or state.sequences
+        or state.steps
+        or state.incoming
+        or state.outgoing
+        or state.pieces
+        or state.copies
     )
 
 
@@ -115,7 +121,9 @@ def _check_groups(state: ExecutorState) -> None:
         owners[outgoing.group.first.seq_id] += 1
     for sequence in state.sequences.values():
         if sequence.num_owners != owners[sequence.seq_id]:
-            raise InvariantViolated(f"sequence {sequence.seq_id}: {sequence.num_owners} owners, {owners[sequence.seq_id]} known")
+            raise InvariantViolated(
+                f"sequence {sequence.seq_id}: {sequence.num_owners} owners, {owners[sequence.seq_id]} known"
+            )
         if sequence.compute is not Compute.ENDED and state.groups.get(sequence.group.work_id) is not sequence.group:
             raise InvariantViolated(f"sequence {sequence.seq_id} lives without its group")
         if sequence.num_scheduled < sequence.num_computed:

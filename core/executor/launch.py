@@ -177,7 +177,7 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
 
 
 def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToken) -> bool:
-    """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True if it is the last."""
+    """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True at an end."""
     group, work = sequence.group, sequence.group.work
     sequence.outputs.append(sampled)
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)

@@ -56,9 +56,7 @@ def is_paired(state: ExecutorState, life: Life) -> bool:
 
 
 def quarantined_blocks(state: ExecutorState, life: Life) -> int:
-    return sum(
-        t.num_blocks for t in state.incoming.values() if t.peer == life and t.status is Transfer.QUARANTINED
-    )
+    return sum(t.num_blocks for t in state.incoming.values() if t.peer == life and t.status is Transfer.QUARANTINED)
 
 
 def quarantine_is_full(state: ExecutorState, life: Life) -> bool:

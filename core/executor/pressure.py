@@ -1,4 +1,4 @@
-"""Growth of running sequences when blocks are short: unspent credit comes back first, then the youngest is preempted."""
+"""Growth of running sequences when blocks are short: unspent credit comes back, then the youngest is preempted."""
 
 from __future__ import annotations
 

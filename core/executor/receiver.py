@@ -1,6 +1,6 @@
-"""The receiving end of KV transfers: blocks named to the writer, activation when all has landed, quarantine until proof.
+"""The receiving end of KV transfers: blocks named to the writer, activation when all landed, quarantine until proof.
 
-Every path by which KV enters this executor comes through `open_transfer` and `activate` (W12).
+Every path by which KV enters this executor comes through `open_transfer` (W12).
 """
 
 from __future__ import annotations

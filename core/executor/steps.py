@@ -10,6 +10,18 @@ from __future__ import annotations
 import msgspec
 
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import SampledToken, TokenLogprobs
+
+__all__ = [
+    "CopyBlock",
+    "ItemResult",
+    "NewSequence",
+    "SampledToken",
+    "StepItem",
+    "StepPlan",
+    "StepResult",
+    "TokenLogprobs",
+]
 
 
 class NewSequence(msgspec.Struct, frozen=True, array_like=True):
@@ -56,20 +68,6 @@ class StepPlan(msgspec.Struct, frozen=True, array_like=True):
     @property
     def num_tokens(self) -> int:
         return sum(item.num_tokens for item in self.items)
-
-
-class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
-    """Log-probability of the chosen token, and of the most likely ones, most likely first."""
-
-    logprob: float
-    top_ids: tuple[int, ...]
-    top_logprobs: tuple[float, ...]
-
-
-class SampledToken(msgspec.Struct, frozen=True, array_like=True):
-    choice: int
-    token: int
-    logprobs: TokenLogprobs | None = None
 
 
 class ItemResult(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""The two ends of a KV transfer and the transport under them, as data. Who changes them: writer, receiver, transports."""
+"""The two ends of a KV transfer and the transport under them, as data: changed by writer, receiver, transports."""
 
 from __future__ import annotations
 
@@ -111,7 +111,17 @@ class Link(enum.IntEnum):
 class Transport:
     """The transport to one life of a peer. Made at the handshake, closed when that life is over."""
 
-    __slots__ = ("base_address", "in_flight", "is_driven", "is_paired", "link", "metadata", "retry_at", "sending", "window_bytes")
+    __slots__ = (
+        "base_address",
+        "in_flight",
+        "is_driven",
+        "is_paired",
+        "link",
+        "metadata",
+        "retry_at",
+        "sending",
+        "window_bytes",
+    )
 
     def __init__(self) -> None:
         self.link = Link.OPENING

@@ -1,8 +1,8 @@
 """Connecting to a peer's KV memory: at the handshake, off every request's path, once for each life of the peer.
 
-    prefill: OpenTransport → TransportOpened → TransportInfo ──►
-    decode:  OpenTransport → TransportOpened → TransportInfo ──►  (and drives meanwhile)
-    prefill: both known → ConnectTransport → TransportConnected → TransportProven ──► decode: PairReady → scheduler
+prefill: OpenTransport → TransportOpened → TransportInfo ──►
+decode:  OpenTransport → TransportOpened → TransportInfo ──►  (and drives meanwhile)
+prefill: both known → ConnectTransport → TransportConnected → TransportProven ──► decode: PairReady → scheduler
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
         return
     if transport.link is Link.OPEN:
         transport.link = Link.CONNECTING
-        state.out.append(
-            ev.ConnectTransport(peer.name, peer.epoch, info.metadata, info.base_address, info.num_blocks)
-        )
+        state.out.append(ev.ConnectTransport(peer.name, peer.epoch, info.metadata, info.base_address, info.num_blocks))
 
 
 def on_connected(state: ExecutorState, event: ev.TransportConnected) -> None:
@@ -89,7 +87,7 @@ def on_connected(state: ExecutorState, event: ev.TransportConnected) -> None:
 def on_proven(state: ExecutorState, peer: Peer) -> None:
     """Receiving end: the first write has landed here."""
     transport = state.transports.get(peer.life)
-    if transport is None or transport.link is not Link.OPEN and transport.link is not Link.READY:
+    if transport is None or (transport.link is not Link.OPEN and transport.link is not Link.READY):
         return
     transport.link = Link.READY
     pairing.update_drive(state, peer.life)

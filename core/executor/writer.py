@@ -1,7 +1,8 @@
 """The writing end of KV transfers: chunks as their KV is computed, pieces in order within the window, proof at the end.
 
 H1: what may be posted is posted before the next step is launched in the same turn. H2/H12: what may not be posted holds
-back nothing but itself and what stands behind it for the same peer (W14: nobody overtakes when only the window is short).
+back nothing but itself and what stands behind it for the same peer (W14:
+nobody overtakes when only the window is short).
 """
 
 from __future__ import annotations
@@ -50,9 +51,7 @@ def advance(state: ExecutorState, group: SequenceGroup) -> None:
         _add_chunk(state, transfer, end)
     if is_complete and sequence.outputs:
         transfer.move(Transfer.SEALED)
-        state.tell(
-            transfer.peer, m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group))
-        )
+        state.tell(transfer.peer, m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group)))
         _finish_if_landed(state, transfer)
 
 
@@ -165,8 +164,15 @@ def _pieces(state: ExecutorState, transfer: Outgoing, index: int, end_slot: int)
     destination = transfer.destination_ids[index - transfer.first_block]
     return [
         Piece(
-            state.next_piece_id(), transfer.peer.name, transfer.peer.epoch, source, destination,
-            0, end_slot, plane, min(plane + step, layout.num_planes),
+            state.next_piece_id(),
+            transfer.peer.name,
+            transfer.peer.epoch,
+            source,
+            destination,
+            0,
+            end_slot,
+            plane,
+            min(plane + step, layout.num_planes),
         )
         for plane in range(0, layout.num_planes, step)
     ]
@@ -247,4 +253,3 @@ def _unlist(state: ExecutorState, transfer: Outgoing) -> None:
     transport = state.transports.get(transfer.peer)
     if transport is not None and transfer in transport.sending:
         transport.sending.remove(transfer)
-

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from baton.core.errors import Reason
-from baton.core.executor.steps import SampledToken
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import SampledToken
 
 # ---- events: from the HTTP side
 
@@ -48,7 +48,7 @@ RouterEvent = Arrive | ClientGone | StopAt
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=50):
-    """Tokens of one choice, contiguous: `offset` is where the last Deliver of the choice ended. Never after its finish."""
+    """Tokens of one choice, contiguous: `offset` is where its last Deliver ended. Never after its finish."""
 
     request_id: int
     choice: int

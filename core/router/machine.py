@@ -301,8 +301,15 @@ class RouterCore:
         if prior:
             prompt += array("i", leg.choices[0].tokens).tobytes()
         return m.Work(
-            self.own.life, prompt, request.num_tokens + prior, prior, request.root, request.hashes, request.sampling,
-            len(leg.choices), leg.choices[0].index,
+            self.own.life,
+            prompt,
+            request.num_tokens + prior,
+            prior,
+            request.root,
+            request.hashes,
+            request.sampling,
+            len(leg.choices),
+            leg.choices[0].index,
         )
 
     def _fail_attempt(self, leg: Leg, reason: Reason) -> None:

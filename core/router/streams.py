@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 
-from baton.core.executor.steps import SampledToken
 from baton.core.ids import AttemptId, Life
 from baton.core.router.events import Arrive
+from baton.core.wire.tokens import SampledToken
 
 
 class Choice:
@@ -53,7 +53,16 @@ class Leg:
     """One wire request of a stream."""
 
     __slots__ = (
-        "attempt", "choices", "confirmed_at", "decode", "leg_id", "num_failures", "prefill", "resume_at", "state", "stream",
+        "attempt",
+        "choices",
+        "confirmed_at",
+        "decode",
+        "leg_id",
+        "num_failures",
+        "prefill",
+        "resume_at",
+        "state",
+        "stream",
     )
 
     def __init__(self, leg_id: int, stream: Stream, choices: list[Choice], num_failures: int = 0) -> None:

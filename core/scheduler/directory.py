@@ -1,4 +1,4 @@
-"""Which executor holds which prefix blocks: a hint, kept from what executors publish and evict. Never decides capacity."""
+"""Which executor holds which prefix blocks: a hint, kept from what executors publish and evict; no capacity."""
 
 from __future__ import annotations
 

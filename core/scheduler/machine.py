@@ -371,9 +371,7 @@ class SchedulerCore:
         """Executors changed: demands are computed again, and what fits nowhere any more is refused."""
         for waiting in self._queue.all():
             waiting.demand = self._demand(waiting.submit.work)
-            self._queue.ready.set_demand(
-                waiting.handle, waiting.demand.prefill_blocks, waiting.demand.decode_blocks
-            )
+            self._queue.ready.set_demand(waiting.handle, waiting.demand.prefill_blocks, waiting.demand.decode_blocks)
             self._refuse_if_never_fits(waiting)
 
     def _can_serve(self) -> bool:

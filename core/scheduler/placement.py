@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Placement:
-    """Chooses by least predicted time. The unit is prompt tokens to compute before this one is done, its own included."""
+    """Chooses by least predicted time. The unit is prompt tokens to compute until this one is done."""
 
     def __init__(self, ledger: Ledger, directory: Directory, steps_ahead: float) -> None:
         self._ledger = ledger

@@ -51,8 +51,12 @@ class ArrivalQueue:
         self._by_handle[waiting.handle] = waiting
         self._handles[submit.id] = waiting.handle
         self.ready.push(
-            waiting.handle, order.priority_class, order.virtual_start, order.arrival,
-            demand.prefill_blocks, demand.decode_blocks,
+            waiting.handle,
+            order.priority_class,
+            order.virtual_start,
+            order.arrival,
+            demand.prefill_blocks,
+            demand.decode_blocks,
         )
         self.deadlines.push(waiting.deadline, waiting.handle)
         return waiting

@@ -2,7 +2,8 @@
 
 A session is a number chosen by the dialing end. Inside it messages are numbered, so a loss shows with the next message
 or the next heartbeat, and the answer to any loss is the same: the session is reset, both machines see PeerDown and
-PeerUp, and start with their inventories. A duplicate is dropped by its number, a frame of an old session by its session.
+PeerUp, and start with their inventories. A duplicate is dropped by its number, a frame of an old session by its
+session.
 """
 
 from __future__ import annotations

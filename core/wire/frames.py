@@ -17,7 +17,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Base of all frames. `session` is the number that the dialing end chose for this session."""
 
 
-class Hello(Frame, tag=1):
+class Hello(Frame, frozen=True, tag=1):
     """Dialing end: begin a session. `body` is the encoded `Peer` of the sender."""
 
     version: int
@@ -25,21 +25,21 @@ class Hello(Frame, tag=1):
     body: bytes
 
 
-class Welcome(Frame, tag=2):
+class Welcome(Frame, frozen=True, tag=2):
     """Accepting end: the session begins. `body` is the encoded `Peer` of the sender."""
 
     session: int
     body: bytes
 
 
-class Reject(Frame, tag=3):
+class Reject(Frame, frozen=True, tag=3):
     """Accepting end: no session with you, and why."""
 
     session: int
     detail: str
 
 
-class Data(Frame, tag=4):
+class Data(Frame, frozen=True, tag=4):
     """Message `number` (counted from 0) of this direction of the session."""
 
     session: int
@@ -47,14 +47,14 @@ class Data(Frame, tag=4):
     body: bytes
 
 
-class Beat(Frame, tag=5):
+class Beat(Frame, frozen=True, tag=5):
     """Still there; `num_sent` messages were said so far in this direction."""
 
     session: int
     num_sent: int
 
 
-class Reset(Frame, tag=6):
+class Reset(Frame, frozen=True, tag=6):
     """This session is over or unknown here: say Hello again."""
 
     session: int

@@ -11,9 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from baton.core.errors import Reason
-from baton.core.executor.steps import SampledToken
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import SampledToken
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -64,7 +64,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # ---- router → scheduler
 
 
-class Submit(Message, tag=1):
+class Submit(Message, frozen=True, tag=1):
     """Router → scheduler: place this attempt."""
 
     id: AttemptId
@@ -75,7 +75,7 @@ class Submit(Message, tag=1):
     tenant: str = ""
 
 
-class Abort(Message, tag=2):
+class Abort(Message, frozen=True, tag=2):
     """Router → scheduler and executors, scheduler → executors: nobody wants this attempt any more."""
 
     id: AttemptId
@@ -84,7 +84,7 @@ class Abort(Message, tag=2):
 # ---- scheduler → router
 
 
-class Placed(Message, tag=10):
+class Placed(Message, frozen=True, tag=10):
     """Scheduler → router: the attempt runs there. `prefill == decode` when one executor does both."""
 
     id: AttemptId
@@ -93,7 +93,7 @@ class Placed(Message, tag=10):
     queued_ms: float = 0.0
 
 
-class Refusal(Message, tag=11):
+class Refusal(Message, frozen=True, tag=11):
     """Scheduler → router: the attempt will not be placed; `numbers` decided it."""
 
     id: AttemptId
@@ -101,7 +101,7 @@ class Refusal(Message, tag=11):
     numbers: dict[str, float] = {}
 
 
-class AttemptFailed(Message, tag=12):
+class AttemptFailed(Message, frozen=True, tag=12):
     """Scheduler or executor → router: this attempt is over without an end; the router resumes or gives up."""
 
     id: AttemptId
@@ -109,7 +109,7 @@ class AttemptFailed(Message, tag=12):
     detail: str = ""
 
 
-class Roster(Message, tag=13):
+class Roster(Message, frozen=True, tag=13):
     """Scheduler → router and prefill executors: the live executors, as a level (replaces the previous one)."""
 
     executors: tuple[Peer, ...]
@@ -118,7 +118,7 @@ class Roster(Message, tag=13):
 # ---- scheduler → executor
 
 
-class Prefill(Message, tag=20):
+class Prefill(Message, frozen=True, tag=20):
     """Scheduler → prefill executor: compute this prompt and push its KV to `decode`."""
 
     id: AttemptId
@@ -129,7 +129,7 @@ class Prefill(Message, tag=20):
     time_left_ms: int
 
 
-class Decode(Message, tag=21):
+class Decode(Message, frozen=True, tag=21):
     """Scheduler → decode executor: reserve, receive KV from `prefill`, then decode."""
 
     id: AttemptId
@@ -140,7 +140,7 @@ class Decode(Message, tag=21):
     time_left_ms: int
 
 
-class Run(Message, tag=22):
+class Run(Message, frozen=True, tag=22):
     """Scheduler → executor that runs decode: prefill and decode here."""
 
     id: AttemptId
@@ -150,13 +150,13 @@ class Run(Message, tag=22):
     time_left_ms: int
 
 
-class Exited(Message, tag=23):
-    """Launcher → scheduler → executors: whoever started this process has seen its exit, and that of its earlier lives."""
+class Exited(Message, frozen=True, tag=23):
+    """Launcher → scheduler → executors: this process was seen to exit, and with it all its earlier lives."""
 
     life: Life
 
 
-class Returned(Message, tag=24):
+class Returned(Message, frozen=True, tag=24):
     """Scheduler → executor: answers Reclaim with the unspent credit that it gave back, perhaps less than asked."""
 
     num_blocks: int
@@ -165,7 +165,7 @@ class Returned(Message, tag=24):
 # ---- executor → scheduler
 
 
-class Credit(Message, tag=30):
+class Credit(Message, frozen=True, tag=30):
     """Executor → scheduler: capacity given back or granted first, and prompt tokens that are no longer to compute."""
 
     num_blocks: int
@@ -173,33 +173,33 @@ class Credit(Message, tag=30):
     num_prompt_tokens: int = 0
 
 
-class Ended(Message, tag=31):
+class Ended(Message, frozen=True, tag=31):
     """Executor → scheduler: it holds nothing of this attempt that it could still spend time on."""
 
     id: AttemptId
 
 
-class PairReady(Message, tag=32):
+class PairReady(Message, frozen=True, tag=32):
     """Decode executor → scheduler: KV from that prefill executor can be received."""
 
     prefill: Life
 
 
-class PairLost(Message, tag=33):
+class PairLost(Message, frozen=True, tag=33):
     """Decode executor → scheduler: place nothing on that pair."""
 
     prefill: Life
     reason: Reason
 
 
-class CacheChanged(Message, tag=34):
+class CacheChanged(Message, frozen=True, tag=34):
     """Executor → scheduler: hashes that can be found in its prefix index now, and that no longer can."""
 
     published: bytes
     evicted: bytes
 
 
-class ExecutorInventory(Message, tag=35):
+class ExecutorInventory(Message, frozen=True, tag=35):
     """Executor → scheduler, first in a session: what it holds, and its whole free credit."""
 
     live: tuple[tuple[AttemptId, int], ...]  #: with the prompt tokens that it still has to compute
@@ -210,11 +210,11 @@ class ExecutorInventory(Message, tag=35):
     draining: bool = False
 
 
-class Draining(Message, tag=36):
+class Draining(Message, frozen=True, tag=36):
     """Executor → scheduler: place nothing new here."""
 
 
-class Reclaim(Message, tag=37):
+class Reclaim(Message, frozen=True, tag=37):
     """Executor → scheduler: running sequences need these blocks; give back credit that is not spent."""
 
     num_blocks: int
@@ -234,13 +234,13 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     num_cached_tokens: int = -1  #: prompt tokens found in a prefix cache; said once by whoever prefills
 
 
-class Records(Message, tag=40):
+class Records(Message, frozen=True, tag=40):
     """Executor → router: merged by request since the last ones."""
 
     records: tuple[Record, ...]
 
 
-class RouterInventory(Message, tag=41):
+class RouterInventory(Message, frozen=True, tag=41):
     """Router → executor, first in a session: all its attempts, and the next output offset that it lacks of each choice.
 
     What is not named is aborted; outboxes are rewound to the offsets.
@@ -249,7 +249,7 @@ class RouterInventory(Message, tag=41):
     live: tuple[tuple[AttemptId, tuple[tuple[int, int], ...]], ...]
 
 
-class Holding(Message, tag=42):
+class Holding(Message, frozen=True, tag=42):
     """Executor → router, with every heartbeat period: the attempts that it holds for it.
 
     Whatever the router does not know is aborted; what it misses twice in a row is resumed elsewhere.
@@ -258,7 +258,7 @@ class Holding(Message, tag=42):
     live: tuple[AttemptId, ...]
 
 
-class Stop(Message, tag=43):
+class Stop(Message, frozen=True, tag=43):
     """Router → executor: the choice ends at this output offset (a stop string was found)."""
 
     id: AttemptId
@@ -269,7 +269,7 @@ class Stop(Message, tag=43):
 # ---- prefill ↔ decode executor
 
 
-class TransportInfo(Message, tag=50):
+class TransportInfo(Message, frozen=True, tag=50):
     """Both ways, first in a session: how the transport reaches this end's KV memory."""
 
     metadata: bytes
@@ -277,11 +277,11 @@ class TransportInfo(Message, tag=50):
     num_blocks: int
 
 
-class TransportProven(Message, tag=51):
+class TransportProven(Message, frozen=True, tag=51):
     """Prefill → decode: the first write has landed; chunks may follow."""
 
 
-class Receive(Message, tag=52):
+class Receive(Message, frozen=True, tag=52):
     """Decode → prefill: write the blocks from `first_block` of this attempt's prompt into `block_ids`, in order."""
 
     transfer_id: int
@@ -291,13 +291,13 @@ class Receive(Message, tag=52):
     window_bytes: int  #: this end's bound on bytes posted and not landed, for all transfers of the pair
 
 
-class CloseTransfer(Message, tag=53):
+class CloseTransfer(Message, frozen=True, tag=53):
     """Decode → prefill: send nothing more and say when nothing can be in flight (for an unknown transfer: at once)."""
 
     transfer_id: int
 
 
-class ChunkPosted(Message, tag=54):
+class ChunkPosted(Message, frozen=True, tag=54):
     """Prefill → decode: the pieces of this chunk are about to be posted: drive the transport."""
 
     transfer_id: int
@@ -305,14 +305,14 @@ class ChunkPosted(Message, tag=54):
     num_bytes: int
 
 
-class ChunkLanded(Message, tag=55):
+class ChunkLanded(Message, frozen=True, tag=55):
     """Prefill → decode: every handle of this chunk reached DONE."""
 
     transfer_id: int
     chunk: int
 
 
-class Sealed(Message, tag=56):
+class Sealed(Message, frozen=True, tag=56):
     """Prefill → decode: the prompt is computed; chunks `[0, num_chunks)` are all there will be."""
 
     transfer_id: int
@@ -320,7 +320,7 @@ class Sealed(Message, tag=56):
     first_tokens: tuple[SampledToken, ...]  #: one for each choice; D decodes from them
 
 
-class TransferClosed(Message, tag=57):
+class TransferClosed(Message, frozen=True, tag=57):
     """Prefill → decode: every handle of this transfer reached DONE or ERR and none will follow.
 
     Reason ABORTED answers CloseTransfer; None says that all choices ended with their first token.
