@@ -1,0 +1,319 @@
+"""The simulated compute device: a launch queue of two, plans computed in order, memory read when a plan is computed.
+
+The device keeps its own sequences, tokens and block tables as `baton.core.executor.steps` says and trusts nothing: a plan
+that names what it does not know, a prefix that memory does not hold, a block that somebody may still write: each is a
+violation. A wrong prefix also gives a wrong token, as it would in the real world.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import NamedTuple
+
+from baton.core.executor.events import StepDone, StepFailed
+from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
+from baton.core.sim import token_model
+from baton.core.sim.memory import Chain, KvMemory
+from baton.core.sim.process import Process, ThreadMailbox
+from baton.core.sim.step_time import StepTime
+
+NUM_DRAWN_TOKENS = 256  #: the model answers with tokens below this
+PROVEN_STAGES = ("launch", "collect")  #: failures after which the step's work has ended for certain
+
+
+class Model(NamedTuple):
+    """The model that is no model, as far as it has knobs."""
+
+    end_one_in: int  #: a sequence with stop tokens ends about once in so many tokens; 0: never
+    strict: bool = True  #: a wrong read is a violation at once, not only by its wrong token
+
+
+class _Sequence:
+    __slots__ = ("blocks", "chain", "choice", "num_prompt_tokens", "sampling", "seen", "seq_id", "tokens")
+
+    def __init__(self, new: NewSequence, tokens: list[int], chain: Chain) -> None:
+        self.seq_id = new.seq_id
+        self.tokens = tokens
+        self.chain = chain
+        self.num_prompt_tokens = new.num_prompt_tokens
+        self.sampling = new.sampling
+        self.choice = new.choice
+        self.blocks: list[int] = []
+        self.seen: list[int] = []  #: the version of each block at which its content was right for this sequence
+
+
+def unpack(data: bytes) -> list[int]:
+    values = array("i")
+    values.frombytes(data)
+    return values.tolist()
+
+
+class SimDevice:
+    """One per executor process; dies with it."""
+
+    def __init__(self, process: Process, memory: KvMemory, step_time: StepTime, model: Model) -> None:
+        self.process = process
+        self.memory = memory
+        self.slow_factor = 1.0  #: fault: steps last this much longer
+        self.failures: deque[str] = deque()  #: faults: the stages at which the next steps fail
+        self.num_held = 0  #: plans that the machine launched and has not heard the end of
+        self._env = process.env
+        self._mailbox = ThreadMailbox(process)
+        self._step_time = step_time
+        self._model = model
+        self._queue: deque[StepPlan] = deque()
+        self._is_busy = False
+        self._is_broken = False
+        self._sequences: dict[int, _Sequence] = {}
+        self._tables: dict[int, list[int]] = {}  #: block tables as they are after the last *launched* plan
+        self._chains: dict[bytes, Chain] = {}
+        self._last_step = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_busy and not self._queue
+
+    # ---- launching
+
+    def launch(self, plan: StepPlan) -> None:
+        """The compute thread takes the plan; it may have to wait for the one before."""
+        self.num_held += 1
+        if self.num_held > 2:
+            self._env.fail("launch queue of two", f"{self.process.identity} has {self.num_held} steps with its device")
+        if plan.step_id <= self._last_step:
+            self._env.fail("steps in order", f"step {plan.step_id} after {self._last_step}")
+        self._last_step = plan.step_id
+        if not self._is_broken:
+            self._claim_blocks(plan)
+        self._queue.append(plan)
+        if not self._is_busy:
+            self._begin()
+
+    def _claim_blocks(self, plan: StepPlan) -> None:
+        """From its launch on, a plan owns the blocks that it appends, and nobody else may still use them."""
+        for seq_id in plan.dropped:
+            self._tables.pop(seq_id, None)
+        for new in plan.new:
+            self._tables[new.seq_id] = []
+        for copy in plan.copies:
+            self._claim(copy.destination, 0, f"step {plan.step_id} copies block {copy.source} to it", ())
+        for item in plan.items:
+            table = self._tables.get(item.seq_id)
+            if table is None:
+                continue  # computing the plan tells
+            if item.new_block_ids:
+                blocks = unpack(item.new_block_ids)
+                table.extend(blocks)
+                copied = [copy.destination for copy in plan.copies]
+                self._check_no_double(item.seq_id, table)
+                first_new = len(table) - len(blocks)
+                for index, block in enumerate(blocks, first_new):
+                    if not 0 <= block < self.memory.num_blocks:
+                        self._env.fail("plan", f"block {block} of {self.memory.num_blocks}")
+                    first = max(0, item.start - index * self.memory.block_size)
+                    if first < self.memory.block_size and block not in copied:
+                        self._claim(block, first, f"step {plan.step_id} of sequence {item.seq_id}", (item, plan, index))
+                    self.memory.grantees[block] = None
+            self._check_no_writer(item, table)
+
+    def _check_no_double(self, seq_id: int, table: list[int]) -> None:
+        if len(set(table)) != len(table):
+            self._env.fail("a block is in a table once", f"sequence {seq_id} of {self.process.identity}: {table}")
+
+    def _check_no_writer(self, item: StepItem, table: list[int]) -> None:
+        incoming = self.memory.num_incoming
+        for block in table:
+            if incoming[block]:
+                self._env.fail(
+                    "no compute under an open write",
+                    f"{self.process.identity} computes sequence {item.seq_id} with block {block}, which is being written",
+                )
+
+    def _claim(self, block: int, first_slot: int, what: str, holder: tuple[StepItem, StepPlan, int] | tuple[()]) -> None:
+        """The block's slots from `first_slot` on are this use's own: what they held may go, nobody may need it."""
+        memory = self.memory
+        if memory.num_incoming[block]:
+            self._env.fail("proof before reuse", f"{what}: block {block} of {self.process.identity} is being written")
+        if holder and self._has_content(block, first_slot, *holder):
+            return  # a cached block whose last token is computed again: everybody's content stays as it is
+        if memory.num_outgoing[block] and first_slot == 0:
+            self._env.fail("proof before reuse", f"{what}: block {block} of {self.process.identity} is being sent")
+        memory.lives[block] += 1
+        memory.poison(block, first_slot, memory.block_size, f"reused by {what}")
+
+    def _has_content(self, block: int, first: int, item: StepItem, plan: StepPlan, index: int) -> bool:
+        words = self._words_of(item.seq_id, plan)
+        position = index * self.memory.block_size + first
+        end = min(self.memory.block_size, first + len(words[0]) - position)
+        return end > first and self.memory.holds(block, first, end, words, position)
+
+    def _words_of(self, seq_id: int, plan: StepPlan) -> list[list[int]]:
+        known = self._sequences.get(seq_id)
+        if known is not None:
+            return known.chain.words
+        for queued in (*self._queue, plan):
+            for new in queued.new:
+                if new.seq_id == seq_id:
+                    return self._chain(new.tokens)[1].words
+        return [[] for _ in range(self.memory.num_planes)]
+
+    def _chain(self, tokens: bytes) -> tuple[list[int], Chain]:
+        known = self._chains.get(tokens)
+        unpacked = unpack(tokens)
+        if known is None:
+            known = self._chains[tokens] = Chain(self.memory.num_planes, unpacked)
+        return unpacked, known
+
+    # ---- computing
+
+    def _begin(self) -> None:
+        plan = self._queue[0]
+        stage = self.failures.popleft() if self.failures else ""
+        if self._is_broken:
+            stage = "launch"
+        duration_s = self._step_time.of(plan, self._env.random()) * self.slow_factor
+        self._is_busy = True
+        early_s = duration_s * self._env.random()
+        time = self._env.time
+        time.at(time.now + early_s, self.process.run, self._execute, plan, stage, time.now + duration_s, duration_s)
+
+    def _execute(self, plan: StepPlan, stage: str, ends_at: float, duration_s: float) -> None:
+        """The moment at which the step reads and writes memory; its end comes later."""
+        result: StepResult | None = None
+        if stage:
+            self._is_broken = True
+            self._env.counters[f"step failed at {stage}"] += 1
+        if stage in ("", "wait", "collect"):
+            result = self.compute(plan, duration_s)
+        self._env.time.at(ends_at, self.process.run, self._finish, plan, stage, result)
+
+    def _finish(self, plan: StepPlan, stage: str, result: StepResult | None) -> None:
+        self._queue.popleft()
+        self._is_busy = False
+        if stage or result is None:
+            is_proven = stage in PROVEN_STAGES
+            self.process.exit_cause = f"step failed at {stage}"
+            self._mailbox.post(StepFailed(plan.step_id, stage, is_proven, "injected"))
+        else:
+            self._mailbox.post(StepDone(result))
+        if self._queue:
+            self._begin()
+
+    def compute(self, plan: StepPlan, duration_s: float) -> StepResult:
+        """Everything of the plan, in the device's order: dropped, new, copies, items."""
+        for seq_id in plan.dropped:
+            if self._sequences.pop(seq_id, None) is None:
+                self._env.fail("plan", f"step {plan.step_id} drops unknown sequence {seq_id}")
+        for new in plan.new:
+            self._add(new)
+        for copy in plan.copies:
+            self._copy(copy)
+        items = tuple([self._compute(item, plan.step_id) for item in plan.items])
+        if len({item.seq_id for item in plan.items}) != len(items):
+            self._env.fail("plan", f"step {plan.step_id} names a sequence twice")
+        num_decodes = sum([item.num_tokens == 1 for item in plan.items])
+        return StepResult(plan.step_id, items, duration_s, num_decodes)
+
+    def _add(self, new: NewSequence) -> None:
+        if new.seq_id in self._sequences:
+            self._env.fail("plan", f"sequence {new.seq_id} is added twice")
+        tokens, chain = self._chain(new.tokens)
+        self._sequences[new.seq_id] = _Sequence(new, tokens, chain.copy())
+
+    def _copy(self, copy: CopyBlock) -> None:
+        memory = self.memory
+        if not (0 <= copy.source < memory.num_blocks and 0 <= copy.destination < memory.num_blocks):
+            self._env.fail("plan", f"copies block {copy.source} to {copy.destination} of {memory.num_blocks}")
+        if not 0 < copy.num_slots <= memory.block_size or memory.num_incoming[copy.source]:
+            self._env.fail("plan", f"copies {copy.num_slots} slots of block {copy.source}")
+        memory.copy_block(copy.source, copy.destination, copy.num_slots)
+
+    def _compute(self, item: StepItem, step_id: int) -> ItemResult:
+        sequence = self._sequences.get(item.seq_id)
+        if sequence is None:
+            self._env.fail("plan", f"step {step_id} names unknown sequence {item.seq_id}")
+            raise AssertionError
+        if item.new_block_ids:
+            blocks = unpack(item.new_block_ids)
+            sequence.blocks.extend(blocks)
+            sequence.seen.extend([-1] * len(blocks))
+        self._check_item(item, sequence)
+        end = item.start + item.num_tokens
+        is_right = self._read_prefix(sequence, item.start, f"step {step_id}")
+        if is_right:
+            self._write_right(sequence, item.start, end, step_id)
+        else:
+            self._write_what_was_read(sequence, item.start, end, step_id)
+        if not item.num_samples:
+            return ItemResult(item.seq_id, item.num_tokens, ())
+        last_block, last_slot = divmod(end - 1, self.memory.block_size)
+        digest = self.memory.read_digest(sequence.blocks[last_block], last_slot)
+        sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
+        sequence.tokens.append(sampled[0].token)
+        sequence.chain.append(sampled[0].token)
+        return ItemResult(item.seq_id, item.num_tokens, sampled)
+
+    def _check_item(self, item: StepItem, sequence: _Sequence) -> None:
+        end = item.start + item.num_tokens
+        if item.num_tokens < 1 or item.start < 0 or end > len(sequence.tokens):
+            self._env.fail("plan", f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
+        if item.num_samples and end != len(sequence.tokens):
+            self._env.fail("plan", f"sequence {item.seq_id}: samples at {end} of {len(sequence.tokens)} known tokens")
+        if len(sequence.blocks) * self.memory.block_size < end:
+            self._env.fail("plan", f"sequence {item.seq_id}: {end} tokens do not fit {len(sequence.blocks)} blocks")
+
+    def _read_prefix(self, sequence: _Sequence, end: int, what: str) -> bool:
+        """Whether memory holds the right words at every position before `end`."""
+        memory, size = self.memory, self.memory.block_size
+        for index in range(-(-end // size)):
+            block = sequence.blocks[index]
+            version = memory.versions[block]
+            if version == sequence.seen[index]:
+                continue
+            position = index * size
+            if not memory.holds(block, 0, min(size, end - position), sequence.chain.words, position):
+                if self._model.strict:
+                    self._env.fail(
+                        "reads what it should",
+                        f"{what} of {self.process.identity}, sequence {sequence.seq_id}, positions from {position} before"
+                        f" {end}: {memory.story(block)}",
+                    )
+                return False
+            if end - position >= size:
+                sequence.seen[index] = version
+        return True
+
+    def _write_right(self, sequence: _Sequence, start: int, end: int, step_id: int) -> None:
+        memory, size = self.memory, self.memory.block_size
+        position = start
+        while position < end:
+            index, slot = divmod(position, size)
+            stop = min(size, slot + end - position)
+            writer = f"step {step_id} of sequence {sequence.seq_id}"
+            memory.write(sequence.blocks[index], slot, stop, sequence.chain.words, position, writer)
+            sequence.seen[index] = memory.versions[sequence.blocks[index]]
+            position += stop - slot
+
+    def _write_what_was_read(self, sequence: _Sequence, start: int, end: int, step_id: int) -> None:
+        memory, size = self.memory, self.memory.block_size
+        digest = token_model.EMPTY_DIGEST
+        for position in range(end):
+            block = sequence.blocks[position // size]
+            if position >= start:
+                writer = f"step {step_id} of sequence {sequence.seq_id}"
+                digest = token_model.next_digest(digest, sequence.tokens[position])
+                memory.write_slot(block, position % size, digest, writer)
+            else:
+                digest = token_model.mix_64(digest ^ memory.read_digest(block, position % size))
+
+    def _sample(self, sequence: _Sequence, digest: int, position: int, count: int) -> tuple[SampledToken, ...]:
+        params = sequence.sampling
+        may_end = bool(params.stop_token_ids) and position + 1 >= params.min_tokens
+        sampled = []
+        for choice in range(sequence.choice, sequence.choice + count):
+            token = token_model.next_token(digest, params.seed, position, choice, NUM_DRAWN_TOKENS)
+            if may_end and token_model.is_end(digest, params.seed, position, choice, self._model.end_one_in):
+                token = params.stop_token_ids[0]
+            sampled.append(SampledToken(choice, token))
+        return tuple(sampled)

@@ -1,0 +1,150 @@
+"""Draws a scenario from a seed. Every knob is drawn towards its edges: tiny pools, tiny windows, tiny budgets.
+
+Swarm testing: each kind of fault is on or off in a scenario and has its own rate, so that a rare combination is not
+drowned by the common ones.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
+from baton.core.ids import Role
+from baton.core.sim.faults import draw_faults
+from baton.core.sim.memory import sim_layout
+from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
+from baton.core.wire.sampling import SamplingParams
+
+VOCABULARY = 256
+END_TOKEN = 257
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """The scenario of this seed: always the same."""
+    rng = Random(seed)
+    block_size = rng.choice((1, 2, 3, 4, 4, 8, 16))
+    num_kv_layers = rng.choice((1, 1, 2))
+    lasts_s = rng.uniform(0.3, 3.0)
+    max_model_len = block_size * rng.randint(6, 20) + rng.randint(0, block_size)
+    executors = _draw_executors(rng, block_size, num_kv_layers, max_model_len)
+    num_routers = rng.choice((1, 1, 1, 2))
+    faults_end_at = lasts_s + 1.0
+    return Scenario(
+        seed=seed,
+        executors=executors,
+        num_routers=num_routers,
+        scheduler=SchedulerConfig(
+            max_queued=rng.choice((4096, 4096, 4096, 3)),
+            steps_ahead=rng.choice((0.5, 1.0, 2.0, 4.0)),
+            bypass_s=rng.choice((0.02, 0.2, 5.0)),
+        ),
+        router=RouterConfig(
+            max_streams=rng.choice((8192, 8192, 4)), max_attempts=rng.choice((3, 8, 8)), settle_s=rng.choice((0.2, 0.5))
+        ),
+        block_size=block_size,
+        num_kv_layers=num_kv_layers,
+        max_model_len=max_model_len,
+        clients=_draw_clients(rng, block_size, max_model_len, num_routers, lasts_s),
+        faults=draw_faults(rng, faults_end_at) if rng.random() < 0.75 else (),
+        faults_end_at=faults_end_at,
+        latency_s=rng.choice((1e-4, 5e-4, 5e-3)),
+        max_unread=rng.choice((1000, 1000, 40)),
+        transport=rng.choice(("tcp", "cma")),
+        end_one_in=rng.choice((0, 3, 8, 30)),
+        is_told_of_exits=rng.random() < 0.8,
+        keeps_addresses=rng.random() < 0.6,
+        step_base_s=rng.choice((1e-3, 4e-3, 2e-2)),
+        step_token_s=rng.choice((1e-5, 1e-4, 1e-3)),
+    )
+
+
+def _draw_executors(
+    rng: Random, block_size: int, num_kv_layers: int, max_model_len: int
+) -> tuple[ExecutorSpec, ...]:
+    num_prefill, num_decode, num_unified = rng.choice(
+        ((1, 1, 0), (1, 1, 0), (1, 1, 0), (2, 1, 0), (1, 2, 0), (2, 2, 0), (1, 1, 1), (0, 0, 1), (0, 0, 2), (1, 2, 1))
+    )
+    block_bytes = sim_layout(block_size, num_kv_layers).block_bytes
+    whole = -(-max_model_len // block_size)  # blocks of the longest sequence
+    specs = []
+    for role, count in ((Role.PREFILL, num_prefill), (Role.DECODE, num_decode), (Role.UNIFIED, num_unified)):
+        for index in range(count):
+            num_blocks = rng.choice((whole + 2, whole + 2, 2 * whole, 3 * whole, 8 * whole, max(3, whole // 2)))
+            config = _draw_config(rng, block_size, block_bytes)
+            specs.append(ExecutorSpec(f"{role.name.lower()}{index}", role, num_blocks, config))
+    return tuple(specs)
+
+
+def _draw_config(rng: Random, block_size: int, block_bytes: int) -> ExecutorConfig:
+    token_budget = rng.choice((3, 8, 16, 64, 256))
+    piece_bytes = rng.choice((8, block_bytes // 2, block_bytes, block_bytes, 4 * block_bytes))
+    return ExecutorConfig(
+        token_budget=token_budget,
+        long_prefill_tokens=rng.choice((token_budget, token_budget, max(1, token_budget // 2))),
+        num_slots=rng.choice((2, 4, 16, 64)),
+        growth_reserve=rng.choice((1, 1, 2, block_size, 512)),
+        num_queued_steps=rng.choice((1, 2, 2)),
+        piece_bytes=piece_bytes,
+        window_bytes=rng.choice((1, piece_bytes, 3 * piece_bytes, 64 * block_bytes)),
+        total_window_bytes=rng.choice((piece_bytes, 64 * block_bytes, 64 * block_bytes)),
+        parked_tokens=rng.choice((1, 4 * token_budget, 8192)),
+        quarantine_blocks=rng.choice((0, 0, 1, 4)),
+        holding_interval_s=0.3,
+        router_silence_s=2.0,
+    )
+
+
+def _draw_clients(
+    rng: Random, block_size: int, max_model_len: int, num_routers: int, lasts_s: float
+) -> tuple[Client, ...]:
+    num_clients = rng.choice((1, 3, 8, 16, 30))
+    families = [[rng.randrange(VOCABULARY) for _ in range(max_model_len)] for _ in range(rng.randint(1, 3))]
+    is_burst = rng.random() < 0.3
+    has_gone, has_stops, has_deadlines = rng.random() < 0.4, rng.random() < 0.3, rng.random() < 0.3
+    max_choices = rng.choice((1, 1, 2, 4))
+    clients = []
+    for _ in range(num_clients):
+        prompt, max_tokens = _draw_prompt(rng, families, max_model_len, block_size)
+        num_choices = rng.randint(1, max_choices)
+        has_end = rng.random() < 0.5
+        sampling = SamplingParams(
+            max_tokens=max_tokens,
+            seed=rng.getrandbits(32),
+            min_tokens=rng.choice((0, 0, 1, 3)),
+            stop_token_ids=(END_TOKEN,) if has_end else (),
+        )
+        clients.append(
+            Client(
+                at=0.05 + (0.0 if is_burst else rng.uniform(0.0, lasts_s)),
+                router=rng.randrange(num_routers),
+                prompt=tuple(prompt),
+                sampling=sampling,
+                num_choices=num_choices,
+                timeout_s=rng.choice((0.01, 0.1, 0.5)) if has_deadlines and rng.random() < 0.3 else 90.0,
+                priority_class=rng.choice((0, 0, 1)),
+                tenant=rng.choice(("", "a", "b")),
+                gone_after_s=rng.uniform(0.0, 0.5) if has_gone and rng.random() < 0.4 else None,
+                stop_at=(rng.randrange(num_choices), rng.randint(1, max_tokens))
+                if has_stops and rng.random() < 0.5
+                else None,
+            )
+        )
+    return tuple(sorted(clients, key=lambda client: client.at))
+
+
+def _draw_prompt(
+    rng: Random, families: list[list[int]], max_model_len: int, block_size: int
+) -> tuple[list[int], int]:
+    """A prompt that shares a random length with its family, and how many tokens may follow."""
+    max_tokens = rng.choice((1, 1, 2, 5, 12, 24))
+    longest = max_model_len - max_tokens
+    if longest < 1:
+        max_tokens, longest = 1, max_model_len - 1
+    length = rng.choice((1, block_size, block_size + 1, rng.randint(1, longest), rng.randint(1, longest), longest))
+    length = max(1, min(length, longest))
+    family = rng.choice(families)
+    shared = rng.choice((0, length, length - 1, rng.randint(0, length)))
+    prompt = family[:shared] + [rng.randrange(VOCABULARY) for _ in range(length - shared)]
+    if rng.random() < 0.01:
+        max_tokens += max_model_len  # longer than any context
+    return prompt, max_tokens

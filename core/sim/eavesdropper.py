@@ -1,0 +1,94 @@
+"""Listens to what executors say on the wire, and keeps what the world needs to judge: write grants and credit.
+
+It knows messages, not machines: a block that a decode executor names in a Receive may be written by that prefill executor,
+and by nobody else; the free credit of a process at rest is what it granted at its start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from baton.core.events import ConnectLink
+from baton.core.ids import Life, Role
+from baton.core.session.node import FrameArrived
+from baton.core.sim.device import unpack
+from baton.core.sim.env import Env
+from baton.core.sim.process import Process
+from baton.core.wire import frames as f
+from baton.core.wire.codec import decode_message
+from baton.core.wire.messages import ExecutorInventory, Receive
+
+
+class Eavesdropper:
+    """See the module."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._transfers: set[tuple[Life, int]] = set()  #: grants that were seen: a repeated one changes nothing
+        self.first_credit: dict[Life, tuple[int, int]] = {}  #: blocks and slots of each life's first inventory
+        self.last_inventory: dict[Life, ExecutorInventory] = {}
+        self.wants_inventories = False
+
+    def listen(self, process: Process, link: str, data: bytes) -> None:
+        """An executor hands these bytes to its socket."""
+        accepted = process.accepted.get(link)
+        if accepted is not None:
+            if accepted.dialer.role is Role.PREFILL:
+                self._listen_to_decode(process, accepted.dialer, data)
+        elif link == "scheduler" and (self.wants_inventories or process.life not in self.first_credit):
+            self._listen_to_credit(process, data)
+
+    def _listen_to_decode(self, process: Process, writer: Process, data: bytes) -> None:
+        message = _message(data, process.role, Role.PREFILL)
+        if isinstance(message, Receive):
+            self._grant(process, writer, message)
+
+    def _grant(self, process: Process, writer: Process, message: Receive) -> None:
+        """The blocks must be free of writers; what they held is nobody's any more."""
+        memory = process.memory
+        assert memory is not None
+        thread = writer.transfer_of()
+        thread.windows[process.life] = min(message.window_bytes, thread.config.window_bytes)
+        key = (process.life, message.transfer_id)
+        if key in self._transfers:
+            return
+        self._transfers.add(key)
+        self._env.counters["transfers granted"] += 1
+        for block in unpack(message.block_ids):
+            if memory.num_incoming[block]:
+                self._env.fail(
+                    "proof before reuse",
+                    f"{process.identity} grants block {block} to transfer {message.transfer_id} while it is being written",
+                )
+            memory.grantees[block] = writer.life
+            memory.lives[block] += 1
+            memory.poison(block, 0, memory.block_size, f"granted to transfer {message.transfer_id}")
+
+    def _listen_to_credit(self, process: Process, data: bytes) -> None:
+        message = _message(data, process.role, Role.SCHEDULER)
+        if isinstance(message, ExecutorInventory):
+            self.first_credit.setdefault(process.life, (message.num_blocks, message.num_slots))
+            self.last_inventory[process.life] = message
+
+    def describe(self, process: Process, event: Any) -> str:
+        """An event as one line of a story."""
+        if isinstance(event, FrameArrived):
+            frame = f.decode_frame(event.data)
+            if not isinstance(frame, f.Data):
+                return f"{event.link}: {type(frame).__name__} {getattr(frame, 'num_sent', '')}"
+            connection = process.accepted.get(event.link) or process.dialed.get(event.link)
+            if connection is None:
+                return f"{event.link}: Data"
+            other = connection.dialer if connection.acceptor is process else connection.acceptor
+            sender = other.role if other is not None else None
+            if sender is None:
+                return f"{event.link}: Data {frame.number}"
+            return f"{event.link}: {decode_message(frame.body, sender, process.role)!s:.400}"
+        if isinstance(event, ConnectLink):
+            return f"ConnectLink {event.peer.name}"
+        return f"{event!s:.400}"
+
+
+def _message(data: bytes, sender: Role, receiver: Role) -> Any:
+    frame = f.decode_frame(data)
+    return decode_message(frame.body, sender, receiver) if isinstance(frame, f.Data) else None

@@ -1,0 +1,35 @@
+"""The right answer to a request: the token model over its own prompt and outputs, without memory, steps or processes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from baton.core.sim import token_model
+from baton.core.sim.device import NUM_DRAWN_TOKENS
+from baton.core.sim.scenario import Client
+
+
+class Answer(NamedTuple):
+    """All tokens of one choice, the end token included, and why it ends."""
+
+    tokens: list[int]
+    finish: str
+
+
+def answer(client: Client, choice: int, end_one_in: int) -> Answer:
+    """What this choice of the request must be."""
+    params = client.sampling
+    digest = token_model.prefix_digest(client.prompt)
+    tokens: list[int] = []
+    while True:
+        position = len(tokens)
+        token = token_model.next_token(digest, params.seed, position, choice, NUM_DRAWN_TOKENS)
+        may_end = bool(params.stop_token_ids) and position + 1 >= params.min_tokens
+        if may_end and token_model.is_end(digest, params.seed, position, choice, end_one_in):
+            token = params.stop_token_ids[0]
+        tokens.append(token)
+        if params.ends_with(token, position + 1):
+            return Answer(tokens, "stop")
+        if position + 1 == params.max_tokens:
+            return Answer(tokens, "length")
+        digest = token_model.next_digest(digest, token)

@@ -1,0 +1,451 @@
+"""The transfer thread of a simulated executor and what the bytes do, as measured on real transports.
+
+- `cma`: the post is the copy. It blocks the transfer thread; a stopped writer goes on later, a dead one writes no more.
+- `tcp`: the post is short; bytes land in order, in fragments, only while the receiver drives its agent. What a dead writer
+  had already handed to its kernel goes on landing until the receiver closes its agent for that peer.
+- The first write of a pair is done only while the receiver drives, with both.
+- Source memory is read when bytes leave, not when they are posted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from baton.core.config import ExecutorConfig
+from baton.core.executor import events as e
+from baton.core.layout import KvLayout
+from baton.core.sim.memory import KvMemory, Words
+from baton.core.sim.process import Process, ThreadMailbox
+
+MAX_FRAGMENTS = 3
+BYTES_PER_S = 2e5  #: of the tiny layout: a block of 4 tokens takes a few hundred microseconds
+FRAGMENT_S = 1e-4
+
+
+class Fragment:
+    """Part of a piece: these slots in these planes. `words` once the bytes have left the writer's memory."""
+
+    __slots__ = ("op", "planes", "slots", "words")
+
+    def __init__(self, op: WriteOp, slots: tuple[int, int], planes: tuple[int, int]) -> None:
+        self.op = op
+        self.slots = slots
+        self.planes = planes
+        self.words: Words | None = None
+
+
+class WriteOp:
+    """One posted piece until it is settled: after that it writes no more, whatever happens."""
+
+    __slots__ = ("fails_after", "fragments", "is_settled", "landing_life", "num_landed", "piece", "receiver", "writer")
+
+    def __init__(self, piece: e.Piece, writer: Agent, receiver: Agent, fails_after: int | None) -> None:
+        self.piece = piece
+        self.writer = writer
+        self.receiver = receiver
+        self.fragments: list[Fragment] = []
+        self.num_landed = 0
+        self.fails_after = fails_after  #: fault: the handle goes to ERR after so many fragments
+        self.is_settled = False
+        self.landing_life = 0  #: the destination block's use that this write belongs to
+
+
+class Agent:
+    """One end's agent for one life of one peer."""
+
+    def __init__(self, process: Process, peer: str, peer_epoch: int, serial: int) -> None:
+        self.process = process
+        self.peer = peer
+        self.peer_epoch = peer_epoch
+        self.metadata = f"{process.identity}#{serial}".encode()
+        self.base_address = 4096 * (serial + 1)
+        self.is_open = True
+        self.is_driving = False
+        self.inbound: deque[Fragment] = deque()  #: tcp: bytes that wait for this end's progress
+        self.is_pumping = False
+        self.knocking: list[Callable[[], None]] = []  #: first writes that wait for this end's progress
+        self.remote: Agent | None = None  #: writer: the peer's agent, once connected
+        self.ops: dict[int, WriteOp] = {}  #: writer: posted and not reported
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.is_open and self.process.is_alive
+
+
+class Fabric:
+    """What joins the transfer threads of all processes."""
+
+    def __init__(self, layout: KvLayout, kind: str) -> None:
+        self.layout = layout
+        self.kind = kind  #: "cma" or "tcp"
+        self.agents: dict[bytes, Agent] = {}  #: by metadata, those of dead processes too
+
+
+class TransferThread:
+    """One per executor process. Commands are jobs, taken one by one; a blocking post holds up all that come after it."""
+
+    def __init__(self, process: Process, memory: KvMemory, fabric: Fabric, config: ExecutorConfig) -> None:
+        self.process = process
+        self.memory = memory
+        self.config = config
+        self.num_failing_pieces = 0  #: fault: the next pieces end in an error
+        self.num_failing_opens = 0  #: fault: the next OpenTransport fails
+        self.num_failing_connects = 0  #: fault: the next ConnectTransport fails
+        self.posted: dict[tuple[str, int], list[int]] = {}  #: per peer life: [pieces, bytes] posted and not heard of
+        self.windows: dict[tuple[str, int], int] = {}  #: per peer life: bytes that it allows
+        self._bytes_of: dict[int, tuple[tuple[str, int], int]] = {}
+        self._env = process.env
+        self._fabric = fabric
+        self._mailbox = ThreadMailbox(process)
+        self._agents: dict[tuple[str, int], Agent] = {}
+        self._jobs: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._is_busy = False
+        self._perform: dict[type, Callable[[Any], None]] = {
+            e.OpenTransport: self._open,
+            e.ConnectTransport: self._connect,
+            e.CloseTransport: self._close,
+            e.Drive: self._drive,
+        }
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_busy and not self._jobs and not any(agent.ops for agent in self._agents.values())
+
+    def driven(self) -> list[str]:
+        """Peers whose agent burns CPU for progress."""
+        return [f"{peer}/{epoch}" for (peer, epoch), agent in self._agents.items() if agent.is_driving]
+
+    def forget_faults(self) -> None:
+        self.num_failing_pieces = self.num_failing_opens = self.num_failing_connects = 0
+
+    # ---- commands
+
+    def take(self, command: Any) -> None:
+        """A command of the machine reaches the thread."""
+        if isinstance(command, e.Post):
+            for piece in command.pieces:
+                self._account(piece)
+                self._jobs.append((self._post, piece))
+        else:
+            if isinstance(command, e.CloseTransport) and self._env.random() < 0.5:
+                self._drop_queued(command.peer, command.peer_epoch)
+            self._jobs.append((self._perform[type(command)], command))
+        self._work()
+
+    def _account(self, piece: e.Piece) -> None:
+        key = (piece.peer, piece.peer_epoch)
+        length = (piece.end_slot - piece.first_slot) * (piece.end_plane - piece.first_plane)
+        num_bytes = length * self._fabric.layout.slot_bytes
+        if not 0 < num_bytes <= self.config.piece_bytes:
+            self._env.fail("piece size", f"{piece} has {num_bytes} bytes of at most {self.config.piece_bytes}")
+        if piece.piece_id in self._bytes_of:
+            self._env.fail("piece ids are unique", f"{piece}")
+        self._bytes_of[piece.piece_id] = (key, num_bytes)
+        posted = self.posted.setdefault(key, [0, 0])
+        posted[0] += 1
+        posted[1] += num_bytes
+        self._check_windows(key, posted)
+
+    def _check_windows(self, key: tuple[str, int], posted: list[int]) -> None:
+        """A window bounds bytes in flight, except that one piece may always go."""
+        window = self.windows.get(key)
+        if window is None:
+            self._env.fail("window", f"{self.process.identity} posts to {key} without a grant")
+        elif posted[0] > 1 and posted[1] > window:
+            self._env.fail("window", f"{self.process.identity} has {posted} in flight to {key}, window {window}")
+        pieces = sum([each[0] for each in self.posted.values()])
+        total = sum([each[1] for each in self.posted.values()])
+        if pieces > 1 and total > self.config.total_window_bytes:
+            self._env.fail("window", f"{self.process.identity} has {total} bytes in flight of {self.config.total_window_bytes}")
+
+    def heard(self, piece_id: int) -> None:
+        """The machine is about to hear the end of this piece."""
+        key, num_bytes = self._bytes_of.pop(piece_id)
+        self.posted[key][0] -= 1
+        self.posted[key][1] -= num_bytes
+
+    def _work(self) -> None:
+        while self._jobs and not self._is_busy:
+            call, argument = self._jobs.popleft()
+            call(argument)
+
+    def _resume(self) -> None:
+        self._is_busy = False
+        self._work()
+
+    def _drop_queued(self, peer: str, peer_epoch: int) -> None:
+        """A close is seen before the posts that still wait in the thread's queue."""
+        kept: deque[tuple[Callable[[Any], None], Any]] = deque()
+        for call, argument in self._jobs:
+            if isinstance(argument, e.Piece) and (argument.peer, argument.peer_epoch) == (peer, peer_epoch):
+                self._mailbox.post(e.PieceFailed(argument.piece_id, "never posted"))
+            else:
+                kept.append((call, argument))
+        self._jobs = kept
+
+    # ---- agents
+
+    def _open(self, command: e.OpenTransport) -> None:
+        key = (command.peer, command.peer_epoch)
+        if key in self._agents:
+            self._env.fail("one agent for each peer", f"{self.process.identity} opens {key} twice")
+        if self.num_failing_opens:
+            self.num_failing_opens -= 1
+            self._mailbox.post(e.TransportFailed(*key, "injected"))
+            return
+        agent = Agent(self.process, command.peer, command.peer_epoch, len(self._fabric.agents))
+        self._agents[key] = self._fabric.agents[agent.metadata] = agent
+        self._mailbox.post(e.TransportOpened(*key, agent.metadata, agent.base_address), self._env.random() * 5e-3)
+
+    def _connect(self, command: e.ConnectTransport) -> None:
+        key = (command.peer, command.peer_epoch)
+        agent = self._agents.get(key)
+        remote = self._fabric.agents.get(command.metadata)
+        if agent is None or remote is None:
+            self._env.fail("connect what was opened", f"{self.process.identity}: {command}")
+            return
+        wrong = remote.base_address != command.base_address or remote.process.life != key
+        other = remote.process.memory
+        if wrong or (remote.peer, remote.peer_epoch) != self.process.life:
+            self._env.fail("metadata of the pair", f"{self.process.identity}: {command}, agent of {remote.peer}")
+        if other is not None and other.num_blocks != command.num_blocks:
+            self._env.fail("metadata of the pair", f"{command.num_blocks} blocks of {other.num_blocks}")
+        if self.num_failing_connects or not remote.is_reachable:
+            self.num_failing_connects = max(0, self.num_failing_connects - 1)
+            self._mailbox.post(e.TransportFailed(*key, "no connection"), self._env.random() * 2e-2)
+            return
+
+        def land() -> None:
+            if agent.is_open and self.process.is_alive:
+                if remote.is_reachable:
+                    agent.remote = remote
+                    self._mailbox.post(e.TransportConnected(*key), self._env.random() * 1e-2)
+                else:
+                    self._mailbox.post(e.TransportFailed(*key, "the peer closed"))
+
+        remote.knocking.append(land)
+        self._answer_knocks(remote)
+
+    def _drive(self, command: e.Drive) -> None:
+        agent = self._agents.get((command.peer, command.peer_epoch))
+        if agent is None:
+            return
+        agent.is_driving = command.on
+        self._answer_knocks(agent)
+        self.pump(agent)
+
+    def _answer_knocks(self, agent: Agent) -> None:
+        if agent.is_driving or not agent.is_reachable:
+            knocking, agent.knocking = agent.knocking, []
+            for land in knocking:
+                self._env.time.after(self._env.random() * 5e-3, land)
+
+    def _close(self, command: e.CloseTransport) -> None:
+        """Ends the agent: as writer, its open pieces write no more; as receiver, nothing lands through it any more."""
+        key = (command.peer, command.peer_epoch)
+        agent = self._agents.pop(key, None)
+        if agent is not None:
+            self._shut(agent)
+            for op in list(agent.ops.values()):
+                settle(op)
+                self._mailbox.post(e.PieceFailed(op.piece.piece_id, "the agent was closed"))
+            agent.ops.clear()
+        self._mailbox.post(e.TransportClosed(*key), self._env.random() * 1e-3)
+
+    def _shut(self, agent: Agent) -> None:
+        agent.is_open = False
+        agent.is_driving = False
+        self._answer_knocks(agent)
+        fragments, agent.inbound = list(agent.inbound), deque()
+        for op in dict.fromkeys(fragment.op for fragment in fragments):
+            op.writer.process.transfer_of().fail_later(op, "the peer closed")
+
+    # ---- writing
+
+    def _post(self, piece: e.Piece) -> None:
+        agent = self._agents.get((piece.peer, piece.peer_epoch))
+        if agent is None or agent.remote is None or not agent.remote.is_reachable:
+            self._mailbox.post(e.PieceFailed(piece.piece_id, "the post raised: no peer"))
+            return
+        fails_after = None
+        if self.num_failing_pieces:
+            self.num_failing_pieces -= 1
+            fails_after = int(self._env.random() * MAX_FRAGMENTS)
+        op = WriteOp(piece, agent, agent.remote, fails_after)
+        self._check_destination(op)
+        op.fragments = self._cut(op)
+        agent.ops[piece.piece_id] = op
+        self.memory.num_outgoing[piece.source_block] += 1
+        if self._fabric.kind == "cma":
+            self._is_busy = True
+            self._copy_next(op, 0)
+        else:
+            op.receiver.inbound.extend(op.fragments)
+            op.receiver.process.transfer_of().pump(op.receiver)
+
+    def _check_destination(self, op: WriteOp) -> None:
+        memory = op.receiver.process.memory
+        assert memory is not None
+        block = op.piece.destination_block
+        if memory.grantees[block] != self.process.life:
+            self._env.fail(
+                "writes only what was granted",
+                f"{self.process.identity} writes block {block} of {op.receiver.process.identity}, which is granted to"
+                f" {memory.grantees[block]}",
+            )
+        op.landing_life = memory.lives[block]
+        memory.num_incoming[block] += 1
+
+    def _cut(self, op: WriteOp) -> list[Fragment]:
+        piece = op.piece
+        first_slot, end_slot = piece.first_slot, piece.end_slot
+        first_plane, end_plane = piece.first_plane, piece.end_plane
+        ranges = [((first_slot, end_slot), (first_plane, end_plane))]
+        if end_plane - first_plane > 1 and self._env.random() < 0.5:
+            middle = (first_plane + end_plane) // 2
+            ranges = [((first_slot, end_slot), (first_plane, middle)), ((first_slot, end_slot), (middle, end_plane))]
+        elif end_slot - first_slot > 1 and self._env.random() < 0.5:
+            cut = (first_slot + end_slot) // 2
+            ranges = [((first_slot, cut), (first_plane, end_plane)), ((cut, end_slot), (first_plane, end_plane))]
+        return [Fragment(op, slots, planes) for slots, planes in ranges]
+
+    def _copy_next(self, op: WriteOp, index: int) -> None:
+        """cma: the thread copies fragment by fragment inside the post."""
+        if op.is_settled:
+            self._resume()
+            return
+        if index == op.fails_after or not op.receiver.process.is_alive:
+            self.fail_later(op, "the post raised")
+            self._resume()
+            return
+        if index == len(op.fragments):
+            self._finish(op)
+            self._resume()
+            return
+        fragment = op.fragments[index]
+        slots, planes = fragment.slots, fragment.planes
+        num_bytes = (slots[1] - slots[0]) * (planes[1] - planes[0]) * self._fabric.layout.slot_bytes
+        delay_s = num_bytes / BYTES_PER_S * (0.5 + self._env.random())
+        self._env.time.after(delay_s, self.process.run, self._copied, op, index)
+
+    def _copied(self, op: WriteOp, index: int) -> None:
+        if not op.is_settled and op.receiver.process.is_alive:
+            land(op.fragments[index], self._env.fail)
+        self._copy_next(op, index + 1)
+
+    def _finish(self, op: WriteOp) -> None:
+        """The handle reached DONE; the thread sees it at its next poll."""
+        if op.is_settled:
+            return
+        settle(op)
+        if op.writer.ops.pop(op.piece.piece_id, None) is not None:
+            self._mailbox.post(e.PieceLanded(op.piece.piece_id, 1e-5), self._env.random() * 3e-4)
+
+    def fail_later(self, op: WriteOp, detail: str) -> None:
+        """The handle goes to ERR: what has not landed never lands; the thread sees it some time later."""
+        if op.is_settled:
+            return
+        settle(op)
+        if op.writer.ops.pop(op.piece.piece_id, None) is not None and self.process.is_alive:
+            self._mailbox.post(e.PieceFailed(op.piece.piece_id, detail), self._env.random() * 5e-2)
+
+    # ---- receiving (tcp)
+
+    def pump(self, agent: Agent) -> None:
+        if agent.is_pumping or not agent.is_driving or not agent.inbound:
+            return
+        agent.is_pumping = True
+        self._env.time.after(FRAGMENT_S * (0.2 + self._env.random()), self.process.run, self._pumped, agent)
+
+    def _pumped(self, agent: Agent) -> None:
+        agent.is_pumping = False
+        if not agent.is_driving or not agent.inbound:
+            return
+        fragment = agent.inbound[0]
+        op = fragment.op
+        if op.is_settled:
+            agent.inbound.popleft()
+        elif fragment.words is None and op.writer.process.is_stopped:
+            self._env.time.after(1e-2, self.process.run, self.pump, agent)  # nothing comes from a stopped writer
+            return
+        else:
+            agent.inbound.popleft()
+            self._land_inbound(fragment)
+        self.pump(agent)
+
+    def _land_inbound(self, fragment: Fragment) -> None:
+        op = fragment.op
+        thread = op.writer.process.transfer_of()
+        if op.num_landed == op.fails_after:
+            thread.fail_later(op, "injected")
+            return
+        land(fragment, self._env.fail)
+        if op.num_landed == len(op.fragments):
+            if op.writer.process.is_alive:
+                op.writer.process.run(thread._finish, op)
+            else:
+                settle(op)
+
+    # ---- the end of a life
+
+    def die(self) -> None:
+        """This process is dead: see the module for what its bytes do now."""
+        for agent in self._agents.values():
+            agent.is_open = False
+            fragments, agent.inbound = list(agent.inbound), deque()
+            for op in dict.fromkeys(fragment.op for fragment in fragments):
+                op.writer.process.transfer_of().fail_later(op, "the peer died")
+            self._answer_knocks(agent)
+            for op in list(agent.ops.values()):
+                self._orphan(op)
+            agent.ops.clear()
+        self._jobs.clear()
+
+    def _orphan(self, op: WriteOp) -> None:
+        """What the kernel already has goes on; the rest is gone."""
+        waiting = [fragment for fragment in op.receiver.inbound if fragment.op is op]
+        if not op.receiver.is_reachable or not waiting or self._env.random() < 0.3:
+            settle(op)
+            return
+        kept = waiting[: 1 + int(self._env.random() * len(waiting))]
+        for fragment in kept:
+            fragment.words = self.memory.cut(op.piece.source_block, fragment.slots, fragment.planes)
+        op.fragments = [fragment for fragment in op.fragments if fragment not in waiting or fragment in kept]
+        if len(kept) < len(waiting):
+            op.receiver.inbound = deque(f for f in op.receiver.inbound if f.op is not op or f in kept)
+        self._env.counters["write outlives its writer"] += 1
+
+
+def settle(op: WriteOp) -> None:
+    """From here on the piece writes nothing."""
+    if op.is_settled:
+        return
+    op.is_settled = True
+    source, destination = op.writer.process.memory, op.receiver.process.memory
+    assert source is not None
+    assert destination is not None
+    source.num_outgoing[op.piece.source_block] -= 1
+    destination.num_incoming[op.piece.destination_block] -= 1
+
+
+def land(fragment: Fragment, fail: Callable[[str, str], None]) -> None:
+    """The bytes arrive in the receiver's memory, whatever it does with them by now."""
+    op = fragment.op
+    source, destination = op.writer.process.memory, op.receiver.process.memory
+    assert source is not None
+    assert destination is not None
+    piece = op.piece
+    if destination.lives[piece.destination_block] != op.landing_life:
+        fail(
+            "proof before reuse",
+            f"piece {piece.piece_id} of {op.writer.process.identity} lands on block {piece.destination_block} of"
+            f" {op.receiver.process.identity} after that was reused: {destination.story(piece.destination_block)}",
+        )
+    words = fragment.words
+    if words is None:
+        words = source.cut(piece.source_block, fragment.slots, fragment.planes)
+    writer = f"piece {piece.piece_id} of {op.writer.process.identity}"
+    destination.paste(piece.destination_block, fragment.slots, fragment.planes, words, writer)
+    op.num_landed += 1

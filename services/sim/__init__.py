@@ -1,0 +1,1 @@
+"""Commands around the simulator: the fuzzer and the replay of journals."""
