@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated
@@ -14,8 +15,10 @@ from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Role
 from baton.services.executor.compute_thread import ComputeThread
 from baton.services.executor.engine.devices.base import Device
+from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
 from baton.services.executor.engine.load import load_device
 from baton.services.executor.transfer.environment import configure_transport_environment
+from baton.services.model.folder import read_model_info
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.journal import open_journal
@@ -121,22 +124,34 @@ async def drain(process: Process, engine: Engine) -> None:
 def make_device(settings: Settings, num_threads: int) -> Device:
     """Load the model onto the device. Blocks for as long as that takes; nothing is served before."""
     told = settings.device
-    options: dict[str, Any] = {"num_blocks": told.num_blocks} if told.num_blocks else {"kv_bytes": told.kv_bytes}
-    if told.kind == "fake":
-        options |= {
-            "step_time_s": told.step_time_s,
-            "token_time_s": told.token_time_s,
-            "end_one_in": told.end_one_in,
-        }
     folder = Path(settings.model.folder) if settings.model.folder else None
+    if told.kind == "fake":
+        return make_fake(told, folder)
+    memory = {"num_blocks": told.num_blocks} if told.num_blocks else {"kv_bytes": told.kv_bytes}
     return load_device(
         told.kind,  # type: ignore[arg-type]
         folder,
         block_size=told.block_size,
         num_threads=num_threads,
         dtype=told.dtype,
-        **options,
+        **memory,
     )
+
+
+def make_fake(told: DeviceSettings, folder: Path | None) -> FakeDevice:
+    """A device that computes nothing, for as long as its settings say; the model folder gives it a vocabulary."""
+    info = read_model_info(folder) if folder is not None else None
+    device = FakeDevice(
+        told.num_blocks or told.kv_bytes // fake_layout(told.block_size).block_bytes,
+        told.block_size,
+        vocab_size=FAKE_VOCAB_SIZE if info is None else info.vocab_size,
+        end_one_in=told.end_one_in,
+        step_time_s=told.step_time_s,
+        token_time_s=told.token_time_s,
+    )
+    if info is not None:
+        device.layout = msgspec.structs.replace(device.layout, tokenizer_fingerprint=info.tokenizer_fingerprint)
+    return device
 
 
 def measure(device: Device, config: ExecutorConfig, told: DeviceSettings) -> Capacity:

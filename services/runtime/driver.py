@@ -7,6 +7,7 @@ is the only thing that a run depends on.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from baton.core.errors import InvariantViolated
 from baton.core.events import Wake
 
 EVENTS_PER_TURN = 128  #: then sockets and clients get their share of the loop
+TIMER_GRAIN_S = 1e-3  #: the loop's timers and its clock count milliseconds, so the node's clock is another one
 
 
 class Decider(Protocol):
@@ -79,14 +81,14 @@ class Driver:
         self._is_turn_due = False
         if self._is_stopped:
             return
-        started_at = self._loop.time()
+        started_at = time.monotonic()
         try:
             self._run_events()
         except Exception as error:  # the driver is its service's task supervisor: whatever fails here ends the service
             self.stop()
             self._on_failure(error)
             return
-        self.busy_s += self._loop.time() - started_at
+        self.busy_s += time.monotonic() - started_at
         self._set_timer()
         if self._inbox and not self._is_turn_due:
             self._is_turn_due = True
@@ -97,7 +99,7 @@ class Driver:
             if not self._inbox or self._is_stopped:
                 return
             event = self._inbox.popleft()
-            now = self._loop.time()
+            now = time.monotonic()
             commands = self._node.handle(event, now)
             self.num_events += 1
             if self._journal is not None:
@@ -115,7 +117,11 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = wake_at
-        self._timer = None if wake_at is None else self._loop.call_at(wake_at, self._ring)
+        if wake_at is None:
+            self._timer = None
+        else:
+            delay_s = max(0.0, wake_at - time.monotonic())
+            self._timer = self._loop.call_later(delay_s + TIMER_GRAIN_S, self._ring)
 
     def _ring(self) -> None:
         self._timer = self._timer_at = None

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from baton.core.ids import Role
 from baton.services.runtime.flags import flags_layer, service_parser
 from baton.services.runtime.lifecycle import EXIT_REFUSED, Lifecycle, run_service
-from baton.services.runtime.log import Log
+from baton.services.runtime.log import Log, forward_logging
 from baton.services.runtime.settings import Settings, SettingsInvalid, load_settings
 
 Serve = Callable[[Lifecycle, Settings], Awaitable[None]]
@@ -24,5 +24,6 @@ def run_role(role: Role, serve: Serve, arguments: list[str] | None = None) -> in
         print(f"baton {role.name.lower()}: {error}", file=sys.stderr)
         return EXIT_REFUSED
     log = Log(settings.service.name, settings.service.epoch)
+    forward_logging(log)
     log.info("settings", resolved=settings.as_line())
     return run_service(log, lambda life: serve(life, settings), settings.service.parent_pid)

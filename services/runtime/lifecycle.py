@@ -97,6 +97,8 @@ def run_service(log: Log, main: Callable[[Lifecycle], Awaitable[None]], parent_p
         except (ServingError, ValueError) as error:
             log.error("cannot go on", kind=type(error).__name__, detail=str(error))
             return EXIT_REFUSED
+        except Exception as error:
+            life.fail(error)
         finally:
             await life.end_tasks()
             life.flush()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
+import traceback
 from typing import TextIO
 
 import msgspec
@@ -23,13 +25,13 @@ class Log:
         self._written: dict[str, int] = {}  #: kind → lines in this second
         self._suppressed = 0
 
-    def info(self, what: str, **fields: object) -> None:
+    def info(self, what: str, /, **fields: object) -> None:
         self._line("info", what, fields)
 
-    def warn(self, what: str, **fields: object) -> None:
+    def warn(self, what: str, /, **fields: object) -> None:
         self._line("warn", what, fields)
 
-    def error(self, what: str, **fields: object) -> None:
+    def error(self, what: str, /, **fields: object) -> None:
         self._line("error", what, fields)
 
     def note(self, note: Note) -> None:
@@ -74,3 +76,25 @@ def _value(value: object) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     plain = text.isprintable() and text != "" and not any(c in ' "=' for c in text)
     return text if plain else msgspec.json.encode(text).decode()
+
+
+class LogForwarder(logging.Handler):
+    """Writes what libraries and handlers say through `logging`; a record's `fields` become pairs of the line."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.INFO)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: dict[str, object] = getattr(record, "fields", None) or {"detail": record.getMessage()}
+        if record.exc_info:
+            fields = fields | {"story": "".join(traceback.format_exception(*record.exc_info)).rstrip()}
+        tell = {logging.WARNING: self._log.warn, logging.ERROR: self._log.error}.get(record.levelno, self._log.info)
+        tell(record.name, **{name: value for name, value in fields.items() if value not in ("", None)})
+
+
+def forward_logging(log: Log) -> None:
+    """All of `logging` ends in this log: INFO and above of Baton, warnings of everyone else."""
+    root = logging.getLogger()
+    root.handlers[:] = [LogForwarder(log)]
+    logging.getLogger("baton").setLevel(logging.INFO)

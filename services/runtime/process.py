@@ -127,6 +127,7 @@ class Process:
         counters = self.links.counters
         return {
             "epoch": float(self.own.epoch),
+            "quiescent": float(self.machine.quiescent()),
             "events": float(self.driver.num_events),
             "busy_seconds": self.driver.busy_s,
             "frames_sent": float(counters.sent),

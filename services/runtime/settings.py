@@ -120,8 +120,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     knobs: Knobs
 
     def as_line(self) -> str:
-        """The whole of it as one line of JSON, for the log."""
-        return msgspec.json.encode(self).decode()
+        """What this role reads of it as one line of JSON, for the log."""
+        sections = {name: getattr(self, name) for name in ROLE_SECTIONS[self.role] if hasattr(self, name)}
+        return msgspec.json.encode({"role": self.role.name, **sections, "knobs": self.knobs}).decode()
 
 
 def load_settings(role: Role, file: Path | None, environment: Mapping[str, str], flags: Layer) -> Settings:

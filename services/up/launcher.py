@@ -1,8 +1,7 @@
-"""The launcher's machine: says which lives have ended, as a level: the last ones again in every session."""
+"""The launcher's machine: says which lives have ended, as a level: the last of each name again in every session."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,6 @@ import msgspec
 from baton.core.events import PeerDown, PeerUp, Send
 from baton.core.ids import Life, Peer, Role
 from baton.core.wire.messages import Exited
-
-MAX_REMEMBERED = 4096  #: exits; a process that restarts every five seconds needs hours to fill it
 
 
 class ChildExited(msgspec.Struct, frozen=True, tag=90):
@@ -27,18 +24,18 @@ class LauncherCore:
     def __init__(self, own: Peer) -> None:
         self.own = own
         self.next_wake: float | None = None
-        self._exited: deque[Life] = deque(maxlen=MAX_REMEMBERED)
+        self._exited: dict[str, int] = {}  #: name → epoch of its last life that ended; earlier ones ended before
         self._scheduler: Peer | None = None
 
     def handle(self, event: Any, now: float) -> Sequence[Any]:
         """See `baton.core.events.Machine`."""
         match event:
             case ChildExited(life=life):
-                self._exited.append(life)
+                self._exited[life.name] = life.epoch
                 return [] if self._scheduler is None else [Send(self._scheduler.name, Exited(life))]
             case PeerUp(peer=peer) if peer.role is Role.SCHEDULER:
                 self._scheduler = peer
-                return [Send(peer.name, Exited(life)) for life in self._exited]
+                return [Send(peer.name, Exited(Life(*item))) for item in self._exited.items()]
             case PeerDown(peer=peer) if peer == self._scheduler:
                 self._scheduler = None
         return []

@@ -41,7 +41,8 @@ class Supervisor:
         plans = plan_children(options, run_folder, os.getpid())
         make_keys(run_folder / "keys", [LAUNCHER_NAME, *(plan.name for plan in plans)])
         ring = KeyRing(run_folder / "keys", LAUNCHER_NAME)
-        self.process = Process(life, launcher_settings(run_folder, epoch), ring, LauncherCore)
+        settings = launcher_settings(run_folder, epoch, control_endpoint(run_folder, "scheduler"))
+        self.process = Process(life, settings, ring, LauncherCore)
         self.children = [self._child(plan) for plan in plans]
         self._watches: list[asyncio.Task[None]] = []
 
@@ -84,11 +85,11 @@ class Supervisor:
         return Child(plan, self.life.log, exited)
 
 
-def launcher_settings(run_folder: Path, epoch: int) -> Settings:
+def launcher_settings(run_folder: Path, epoch: int, scheduler: str) -> Settings:
     return Settings(
         role=Role.LAUNCHER,
         service=ServiceSettings(name=LAUNCHER_NAME, epoch=epoch),
-        link=LinkSettings(keys=str(run_folder / "keys"), scheduler=control_endpoint(run_folder, "scheduler")),
+        link=LinkSettings(keys=str(run_folder / "keys"), scheduler=scheduler),
         model=ModelSettings(),
         device=DeviceSettings(),
         http=HttpSettings(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 from baton.core.errors import InvariantViolated
@@ -113,7 +114,8 @@ def test_events_of_threads_arrive_each_once_and_in_each_threads_order() -> None:
 def test_a_node_is_woken_when_it_wants_also_if_the_time_has_passed() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        node = Echo([loop.time() - 1, loop.time() + 0.01, loop.time() + 0.02])
+        now = time.monotonic()
+        node = Echo([now - 1, now + 0.01, now + 0.02])
         driver = Driver(node, loop, lambda error: None)
         driver.perform(str, lambda command: None)
         driver.post(1)

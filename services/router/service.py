@@ -1,0 +1,124 @@
+"""The router as a process: its machine and, beside it, the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from baton.core.config import RouterConfig
+from baton.core.errors import InvariantViolated
+from baton.core.events import Received
+from baton.core.ids import Peer, Role
+from baton.core.router.events import Deliver, End
+from baton.core.router.machine import RouterCore
+from baton.core.wire.messages import Roster
+from baton.services.router.app import Providers, create_app
+from baton.services.router.config import Limits
+from baton.services.router.front_end import FrontEnd
+from baton.services.router.http_server import HttpServer
+from baton.services.router.model_folder import load_router_model
+from baton.services.runtime.entry import run_role
+from baton.services.runtime.journal import open_journal
+from baton.services.runtime.lifecycle import Lifecycle
+from baton.services.runtime.process import Process
+from baton.services.runtime.settings import HttpSettings, Settings
+from baton.services.transport.keys import KeyRing
+
+
+class RosterWatch:
+    """The router's machine; tells the HTTP side which executors there are, as the scheduler last said."""
+
+    def __init__(self, machine: RouterCore, tell: Callable[[tuple[Peer, ...]], None]) -> None:
+        self._machine = machine
+        self._tell = tell
+        self.check_invariants = machine.check_invariants
+        self.quiescent = machine.quiescent
+        self.gauges = machine.gauges
+        self.readiness = machine.readiness
+
+    @property
+    def next_wake(self) -> float | None:
+        return self._machine.next_wake
+
+    def handle(self, event: Any, now: float) -> Any:
+        """See `baton.core.events.Machine`."""
+        if isinstance(event, Received) and isinstance(event.message, Roster):
+            self._tell(event.message.executors)
+        return self._machine.handle(event, now)
+
+
+def limits_of(executors: tuple[Peer, ...]) -> Limits | None:
+    """What the largest of them can take; None while nobody decodes. All have one layout: the scheduler sees to it."""
+    decoding = [peer for peer in executors if peer.role.runs_decode and peer.capacity is not None]
+    if not decoding:
+        return None
+    capacities = [peer.capacity for peer in decoding if peer.capacity is not None]
+    longest = max(capacity.max_model_len for capacity in capacities)
+    prefilling = [peer.capacity for peer in executors if peer.role is not Role.DECODE and peer.capacity is not None]
+    longest_prompt = max((capacity.max_model_len for capacity in prefilling or capacities), default=longest)
+    return Limits(longest, min(longest - 1, longest_prompt), decoding[0].layout_fingerprint, capacities[0].block_size)
+
+
+def http_config(told: HttpSettings, model: Path) -> HttpSettings:
+    """The served name is the folder's, if none was given."""
+    return told if told.served_names else msgspec.structs.replace(told, served_names=(model.name,))
+
+
+class Front:
+    """The HTTP API of one router: in by `driver.post`, out by `front.perform`."""
+
+    def __init__(self, life: Lifecycle, settings: Settings) -> None:
+        knobs = settings.knobs
+        if not isinstance(knobs, RouterConfig):
+            raise InvariantViolated("a router needs a router's knobs")
+        folder = Path(settings.model.folder)
+        ring = KeyRing(Path(settings.link.keys), settings.service.name)
+        config = http_config(settings.http, folder)
+        journal = open_journal(life, settings)
+        self.process = Process(
+            life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster), journal=journal
+        )
+        self.front = FrontEnd(self.process.driver.post, load_router_model(folder, ring.hash_key), config)
+        self.process.driver.perform(Deliver, self.front.perform)
+        self.process.driver.perform(End, self.front.perform)
+        self.server = HttpServer(create_app(self.front, config, self._providers()), config)
+
+    async def start(self) -> None:
+        told = self.process.settings.http
+        self.process.dial_scheduler()
+        port = await self.server.start(told.host, told.port)
+        self.process.announce(0, port)
+
+    async def stop(self) -> None:
+        """Take nothing new, give running answers their grace, then tell the machine that their clients are gone."""
+        await self.server.stop()
+        await self.process.quiescence()
+        self.front.close()
+        self.process.shut()
+
+    def _on_roster(self, executors: tuple[Peer, ...]) -> None:
+        self.front.limits = limits_of(executors) or self.front.limits
+
+    def _providers(self) -> Providers:
+        process = self.process
+
+        def ready() -> tuple[bool, dict[str, Any]]:
+            why = process.machine.readiness() or ("" if self.front.limits else "no executor is known")
+            return not why, {"ready": not why, "reason": why}
+
+        return Providers(lambda: (True, {"healthy": True}), ready, process.metrics.text)
+
+
+async def serve_router(life: Lifecycle, settings: Settings) -> None:
+    """Serve until the lifecycle asks to stop."""
+    front = Front(life, settings)
+    await front.start()
+    await life.stop_requested()
+    await front.stop()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return run_role(Role.ROUTER, serve_router, arguments)
