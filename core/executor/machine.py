@@ -25,10 +25,10 @@ class ExecutorCore:
 
     def __init__(self, own: Peer, layout: KvLayout, config: ExecutorConfig, hash_key: bytes) -> None:
         config.validate()
-        if config.num_slots > config.token_budget:
+        if own.role.runs_decode and config.num_slots > config.token_budget:
             raise ValueError(f"num_slots = {config.num_slots}: at most token_budget = {config.token_budget}")
-        if layout.block_size * layout.slot_bytes > config.piece_bytes:
-            raise ValueError(f"piece_bytes = {config.piece_bytes}: one plane of a block is larger")
+        if layout.slot_bytes > config.piece_bytes:
+            raise ValueError(f"piece_bytes = {config.piece_bytes}: one slot of one plane has {layout.slot_bytes}")
         self.state = ExecutorState(own, layout, config, hash_key)
         self.next_wake: float | None = None
         self._holding_at = 0.0

@@ -40,7 +40,9 @@ def update_drive(state: ExecutorState, life: Life) -> None:
     transport = state.transports.get(life)
     if transport is None or writes(state) or transport.link not in (Link.OPEN, Link.READY):
         return
-    wanted = transport.link is Link.OPEN or any(
+    peer = state.peers.get(life.name)
+    is_greeting = transport.link is Link.OPEN and peer is not None and peer.life == life
+    wanted = is_greeting or any(
         incoming.is_moving for incoming in state.incoming.values() if incoming.peer == life
     )
     if wanted != transport.is_driven:

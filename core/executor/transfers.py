@@ -11,6 +11,7 @@ from baton.core.executor.events import Piece
 from baton.core.executor.sequence import SequenceGroup, Transfer, check_transfer
 from baton.core.executor.steps import SampledToken
 from baton.core.ids import Life
+from baton.core.wire.messages import TransportInfo
 
 
 class _Status:
@@ -118,6 +119,7 @@ class Transport:
         "is_paired",
         "link",
         "metadata",
+        "peer_info",
         "retry_at",
         "sending",
         "window_bytes",
@@ -127,6 +129,7 @@ class Transport:
         self.link = Link.OPENING
         self.metadata = b""
         self.base_address = 0
+        self.peer_info: TransportInfo | None = None  #: writer: how the peer is reached, as it last said
         self.is_driven = False
         self.is_paired = False  #: receiver: the scheduler was told that the pair is ready
         self.retry_at: float | None = None  #: when a failed one is tried again

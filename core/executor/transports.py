@@ -41,6 +41,7 @@ def on_peer_down(state: ExecutorState, peer: Peer) -> None:
     else:
         pairing.unpair(state, life, Reason.PEER_LOST)
         receiver.on_peer_lost(state, life)
+        pairing.update_drive(state, life)
 
 
 def on_exited(state: ExecutorState, life: Life) -> None:
@@ -63,6 +64,7 @@ def on_opened(state: ExecutorState, event: ev.TransportOpened) -> None:
     transport.metadata = event.metadata
     transport.base_address = event.base_address
     _introduce(state, life, transport)
+    _connect(state, life, transport)
 
 
 def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
@@ -70,9 +72,8 @@ def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
     transport = state.transports.get(peer.life)
     if transport is None or not pairing.writes(state):
         return
-    if transport.link is Link.OPEN:
-        transport.link = Link.CONNECTING
-        state.out.append(ev.ConnectTransport(peer.name, peer.epoch, info.metadata, info.base_address, info.num_blocks))
+    transport.peer_info = info
+    _connect(state, peer.life, transport)
 
 
 def on_connected(state: ExecutorState, event: ev.TransportConnected) -> None:
@@ -134,6 +135,16 @@ def close(state: ExecutorState, life: Life, transport: Transport) -> None:
 def _open(state: ExecutorState, life: Life) -> None:
     state.transports[life] = Transport()
     state.out.append(ev.OpenTransport(life.name, life.epoch))
+
+
+def _connect(state: ExecutorState, life: Life, transport: Transport) -> None:
+    """Writing end: as soon as this agent exists and the peer's is known, whichever came first."""
+    info = transport.peer_info
+    if transport.link is Link.OPEN and info is not None:
+        transport.link = Link.CONNECTING
+        state.out.append(
+            ev.ConnectTransport(life.name, life.epoch, info.metadata, info.base_address, info.num_blocks)
+        )
 
 
 def _introduce(state: ExecutorState, life: Life, transport: Transport) -> None:

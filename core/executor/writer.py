@@ -157,24 +157,26 @@ def _add_chunk(state: ExecutorState, transfer: Outgoing, end: int) -> None:
 
 
 def _pieces(state: ExecutorState, transfer: Outgoing, index: int, end_slot: int) -> list[Piece]:
-    """One block, or the used slots of it, cut so that no write is larger than a piece."""
-    layout = state.layout
-    step = max(1, state.config.piece_bytes // (end_slot * layout.slot_bytes))
+    """One block, or the used slots of it, cut so that no write is larger than a piece: by planes, else by slots too."""
+    layout, limit = state.layout, state.config.piece_bytes
+    planes = max(1, limit // (end_slot * layout.slot_bytes))
+    slots = min(end_slot, limit // layout.slot_bytes)
     source = transfer.group.first.block_ids[index]
     destination = transfer.destination_ids[index - transfer.first_block]
     return [
         Piece(
-            state.next_piece_id(),
-            transfer.peer.name,
-            transfer.peer.epoch,
-            source,
-            destination,
-            0,
-            end_slot,
-            plane,
-            min(plane + step, layout.num_planes),
+            piece_id=state.next_piece_id(),
+            peer=transfer.peer.name,
+            peer_epoch=transfer.peer.epoch,
+            source_block=source,
+            destination_block=destination,
+            first_slot=slot,
+            end_slot=min(slot + slots, end_slot),
+            first_plane=plane,
+            end_plane=min(plane + planes, layout.num_planes),
         )
-        for plane in range(0, layout.num_planes, step)
+        for plane in range(0, layout.num_planes, planes)
+        for slot in range(0, end_slot, slots)
     ]
 
 
