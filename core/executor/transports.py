@@ -68,12 +68,18 @@ def on_opened(state: ExecutorState, event: ev.TransportOpened) -> None:
 
 
 def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
-    """The writer connects once both ends are open; this end answers in case its own words were lost."""
+    """The writer connects once both ends are open. The receiver answers, and drives until the first write has landed:
+    a writer that introduces itself has a new agent, or a new session."""
     transport = state.transports.get(peer.life)
-    if transport is None or not pairing.writes(state):
+    if transport is None:
         return
-    transport.peer_info = info
-    _connect(state, peer.life, transport)
+    if pairing.writes(state):
+        transport.peer_info = info
+        _connect(state, peer.life, transport)
+    elif transport.link in (Link.OPEN, Link.READY):
+        transport.link = Link.OPEN
+        pairing.unpair(state, peer.life, Reason.LINK_BUSY)
+        _introduce(state, peer.life, transport)
 
 
 def on_connected(state: ExecutorState, event: ev.TransportConnected) -> None:

@@ -10,6 +10,7 @@ from random import Random
 
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
+from baton.core.layout import KvLayout
 from baton.core.sim.faults import draw_faults
 from baton.core.sim.memory import sim_layout
 from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
@@ -64,25 +65,26 @@ def _draw_executors(
     num_prefill, num_decode, num_unified = rng.choice(
         ((1, 1, 0), (1, 1, 0), (1, 1, 0), (2, 1, 0), (1, 2, 0), (2, 2, 0), (1, 1, 1), (0, 0, 1), (0, 0, 2), (1, 2, 1))
     )
-    block_bytes = sim_layout(block_size, num_kv_layers).block_bytes
+    layout = sim_layout(block_size, num_kv_layers)
     whole = -(-max_model_len // block_size)  # blocks of the longest sequence
     specs = []
     for role, count in ((Role.PREFILL, num_prefill), (Role.DECODE, num_decode), (Role.UNIFIED, num_unified)):
         for index in range(count):
             num_blocks = rng.choice((whole + 2, whole + 2, 2 * whole, 3 * whole, 8 * whole, max(3, whole // 2)))
-            config = _draw_config(rng, block_size, block_bytes)
+            config = _draw_config(rng, layout)
             specs.append(ExecutorSpec(f"{role.name.lower()}{index}", role, num_blocks, config))
     return tuple(specs)
 
 
-def _draw_config(rng: Random, block_size: int, block_bytes: int) -> ExecutorConfig:
+def _draw_config(rng: Random, layout: KvLayout) -> ExecutorConfig:
+    plane_bytes, block_bytes = layout.plane_bytes, layout.block_bytes
     token_budget = rng.choice((3, 8, 16, 64, 256))
-    piece_bytes = rng.choice((8, block_bytes // 2, block_bytes, block_bytes, 4 * block_bytes))
+    piece_bytes = rng.choice((layout.slot_bytes, plane_bytes, block_bytes, block_bytes, 4 * block_bytes))
     return ExecutorConfig(
         token_budget=token_budget,
         long_prefill_tokens=rng.choice((token_budget, token_budget, max(1, token_budget // 2))),
-        num_slots=rng.choice((2, 4, 16, 64)),
-        growth_reserve=rng.choice((1, 1, 2, block_size, 512)),
+        num_slots=min(token_budget, rng.choice((2, 4, 16, 64))),
+        growth_reserve=rng.choice((1, 1, 2, layout.block_size, 512)),
         num_queued_steps=rng.choice((1, 2, 2)),
         piece_bytes=piece_bytes,
         window_bytes=rng.choice((1, piece_bytes, 3 * piece_bytes, 64 * block_bytes)),

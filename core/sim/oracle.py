@@ -19,6 +19,7 @@ AFTER_FAULTS = (
     Reason.QUARANTINE,
     Reason.TOO_MANY_ATTEMPTS,
 )
+EARLY_S = 2e-3  #: what is left of a deadline travels in whole milliseconds
 START_UP_S = 0.6  #: until then a fleet may be incomplete without a fault
 
 
@@ -132,7 +133,7 @@ class Oracle:
         if reason is stream.gone:
             return True
         if reason is Reason.DEADLINE:
-            return self._env.time.now >= stream.arrived_at + client.timeout_s - 1e-6
+            return self._env.time.now >= stream.arrived_at + client.timeout_s - EARLY_S
         if reason is Reason.NEVER_FITS:
             return self.may_never_fit(client)
         if reason is Reason.QUEUE_FULL:
