@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import re
 import time
@@ -35,9 +36,15 @@ class Entry(msgspec.Struct):
         return {"X-Request-Id": trace_id} if trace_id else {}
 
 
+#: of the request that the current task handles
+CURRENT: contextvars.ContextVar[Entry] = contextvars.ContextVar("entry")
+
+
 def begin_entry(request: web.Request) -> Entry:
     trace_id = request.headers.get("X-Request-Id", "")
-    return Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", request.method, request.path, time.monotonic())
+    entry = Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", request.method, request.path, time.monotonic())
+    CURRENT.set(entry)
+    return entry
 
 
 def write_entry(entry: Entry) -> None:

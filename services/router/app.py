@@ -45,7 +45,7 @@ def error_middleware(config: HttpConfig) -> Any:
 
     @web.middleware
     async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-        entry = request["entry"] = begin_entry(request)
+        entry = begin_entry(request)
         entry.status = 499  # stands unless an answer is made: the client has gone
         try:
             if len(request.headers) > config.max_headers:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.services.router.access_log import Entry
+from baton.services.router.access_log import CURRENT, Entry
 from baton.services.router.body import Held, Intake, decode_body, read_body
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason
@@ -67,7 +67,7 @@ class Completions:
 
     async def _reply(self, request: web.Request, ask: Ask, stream: RequestStream) -> web.StreamResponse:
         """Write the answer; however this ends, the machine hears that the client's side is over."""
-        entry: Entry = request["entry"]
+        entry = CURRENT.get()
         entry.reply_id = f"{PREFIX[ask.endpoint]}-{secrets.token_hex(12)}"
         entry.user = ask.user
         name = self._config.served_names[0]
