@@ -6,7 +6,6 @@ Everyone else owes a cause; whatever went wrong, the answer is one of two: resum
 from __future__ import annotations
 
 import zlib
-from array import array
 from typing import Any
 
 from baton.core.config import RouterConfig
@@ -291,26 +290,8 @@ class RouterCore:
         request, stream = leg.stream.request, leg.stream
         left_ms = max(1, int((stream.deadline - self._now) * 1000))
         age_ms = int((self._now - stream.arrived_at) * 1000)
-        submit = m.Submit(leg.id, self._work(leg), left_ms, age_ms, request.priority_class, request.tenant)
+        submit = m.Submit(leg.id, leg.work(self.own.life), left_ms, age_ms, request.priority_class, request.tenant)
         self._tell(self._scheduler.name, submit)
-
-    def _work(self, leg: Leg) -> m.Work:
-        request = leg.stream.request
-        prior = leg.num_prior
-        prompt = request.prompt
-        if prior:
-            prompt += array("i", leg.choices[0].tokens).tobytes()
-        return m.Work(
-            self.own.life,
-            prompt,
-            request.num_tokens + prior,
-            prior,
-            request.root,
-            request.hashes,
-            request.sampling,
-            len(leg.choices),
-            leg.choices[0].index,
-        )
 
     def _fail_attempt(self, leg: Leg, reason: Reason) -> None:
         """The current attempt is over without an end: drop what is left of it, and go on or give up."""

@@ -8,9 +8,11 @@ since they have different tokens by then.
 from __future__ import annotations
 
 import enum
+from array import array
 
 from baton.core.ids import AttemptId, Life
 from baton.core.router.events import Arrive
+from baton.core.wire.messages import Work
 from baton.core.wire.tokens import SampledToken
 
 
@@ -89,6 +91,24 @@ class Leg:
     def num_prior(self) -> int:
         """Outputs that the next attempt starts with; only a leg of one choice can have any."""
         return len(self.choices[0].tokens) if len(self.choices) == 1 else 0
+
+    def work(self, router: Life) -> Work:
+        """What the next attempt asks for: the prompt and what was delivered of its answer."""
+        request, prior = self.stream.request, self.num_prior
+        prompt = request.prompt
+        if prior:
+            prompt += array("i", self.choices[0].tokens).tobytes()
+        return Work(
+            router=router,
+            prompt=prompt,
+            num_tokens=request.num_tokens + prior,
+            num_prior=prior,
+            root=request.root,
+            hashes=request.hashes,
+            sampling=request.sampling,
+            num_choices=len(self.choices),
+            first_choice=self.choices[0].index,
+        )
 
 
 class Stream:

@@ -13,10 +13,8 @@ from baton.core.config import SchedulerConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import AttemptId, Life, Peer, Role
-from baton.core.kv.demand import Demand
-from baton.core.kv.ledger import Ledger
-from baton.core.scheduler.directory import Directory
 from baton.core.scheduler.executors import Executor
+from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.placed import Placed, PlacedAttempts
 from baton.core.scheduler.placement import Place, Placement
 from baton.core.scheduler.queue import ArrivalQueue, Waiting
@@ -35,12 +33,10 @@ class SchedulerCore:
         self.next_wake: float | None = None
         self._now = 0.0
         self._out: list[Any] = []
-        self._ledger = Ledger()
-        self._directory = Directory()
+        self._fleet = Fleet()
         self._queue = ArrivalQueue()
-        self._placement = Placement(self._ledger, self._directory, config.steps_ahead)
+        self._placement = Placement(self._fleet, config.steps_ahead)
         self._placed = PlacedAttempts()
-        self._executors: dict[str, Executor] = {}  #: by name, whose inventory has come
         self._peers: dict[str, Peer] = {}  #: everyone whose session is up
         self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
         self._absent_since: float | None = None  #: since when no executor could serve anything
@@ -66,13 +62,8 @@ class SchedulerCore:
 
     def check_invariants(self) -> None:
         """Raises RuntimeError or InvariantViolated when the books do not balance."""
-        self._ledger.check_invariants()
+        self._fleet.check_invariants()
         self._queue.check_invariants()
-        if sorted(self._ledger.executors()) != sorted(e.index for e in self._executors.values()):
-            raise InvariantViolated("accounts and executors differ")
-        for executor in self._executors.values():
-            if executor.num_pending_tokens < 0:
-                raise InvariantViolated(f"{executor.peer.name} computed more tokens than were placed there")
 
     def quiescent(self) -> bool:
         """Whether nothing waits or is placed."""
@@ -83,15 +74,15 @@ class SchedulerCore:
         values: dict[str, float] = {
             "queued": len(self._queue),
             "placed": len(self._placed),
-            "executors": len(self._executors),
-            "directory_blocks": len(self._directory),
+            "executors": len(self._fleet),
+            "directory_blocks": len(self._fleet.directory),
         }
         values.update({f"{name}_total": count for name, count in self.counters.items()})
         return values
 
     def readiness(self) -> str:
         """Empty when a request would be placed now, else why not."""
-        return "" if self._can_serve() else "no pair of executors is ready"
+        return "" if self._fleet.can_serve() else "no pair of executors is ready"
 
     # ---- messages
 
@@ -106,14 +97,14 @@ class SchedulerCore:
             case m.ExecutorInventory():
                 self._on_inventory(peer, message)
             case _:
-                executor = self._executors.get(peer.name)
+                executor = self._fleet.get(peer.name)
                 if executor is not None:
                     self._on_report(executor, message)
 
     def _on_report(self, executor: Executor, message: Any) -> None:
         match message:
             case m.Credit():
-                self._ledger.grant(executor.index, message.num_blocks, message.num_slots)
+                self._fleet.ledger.grant(executor.index, message.num_blocks, message.num_slots)
                 executor.num_pending_tokens -= message.num_prompt_tokens
             case m.Ended():
                 self._on_ended(executor, message.id)
@@ -122,7 +113,7 @@ class SchedulerCore:
             case m.PairLost():
                 executor.pairs.discard(message.prefill)
             case m.CacheChanged():
-                self._directory.change(executor.index, message.published, message.evicted)
+                self._fleet.directory.change(executor.index, message.published, message.evicted)
             case m.Draining():
                 executor.is_draining = True
             case m.Reclaim():
@@ -140,7 +131,7 @@ class SchedulerCore:
         if is_first and len(self._queue) >= self.config.max_queued:
             self._refuse(peer.name, message.id, Reason.QUEUE_FULL, queued=len(self._queue))
             return
-        waiting = self._queue.push(message, self._demand(message.work), self._now)
+        waiting = self._queue.push(message, self._fleet.least_demand(message.work), self._now)
         self._refuse_if_never_fits(waiting)
 
     def _on_abort(self, work_id: AttemptId) -> None:
@@ -161,9 +152,9 @@ class SchedulerCore:
             executor.num_attempts -= 1
 
     def _on_reclaim(self, executor: Executor, wanted: int) -> None:
-        blocks, _ = self._ledger.available(executor.index)
+        blocks, _ = self._fleet.ledger.available(executor.index)
         given = min(blocks, wanted)
-        self._ledger.try_spend(executor.index, given, 0)
+        self._fleet.ledger.try_spend(executor.index, given, 0)
         self._tell(executor.peer.name, m.Returned(given))
 
     # ---- executors come and go
@@ -171,7 +162,7 @@ class SchedulerCore:
     def _on_peer_up(self, peer: Peer) -> None:
         self._peers[peer.name] = peer
         if peer.role is Role.ROUTER or peer.role is Role.LAUNCHER:
-            self._tell(peer.name, self._roster())
+            self._tell(peer.name, self._fleet.roster())
         else:
             for name, epoch in sorted(self._exited.items()):
                 self._tell(peer.name, m.Exited(Life(name, epoch)))
@@ -182,22 +173,15 @@ class SchedulerCore:
             for waiting in self._queue.all():
                 if waiting.submit.work.router == peer.life:
                     self._queue.remove(waiting)  # its router submits again what it still wants
-        executor = self._executors.get(peer.name)
-        if executor is not None and executor.life == peer.life:
-            self._forget(executor)
+        if self._fleet.leave(peer.name):
             self._announce()
 
     def _on_inventory(self, peer: Peer, message: m.ExecutorInventory) -> None:
         """A session with an executor begins: adopt what it holds, fail what it should hold and does not."""
-        if peer.capacity is None or self._is_foreign(peer):
+        if peer.capacity is None or self._fleet.is_foreign(peer):
             self._out.append(Note(f"{peer.name} has another KV layout than the executors here: not used"))
             return
-        executor = Executor(self._free_index(), peer, peer.capacity)
-        executor.pairs = set(message.pairs)
-        executor.is_draining = message.draining
-        self._executors[peer.name] = executor
-        self._ledger.open(executor.index, message.num_blocks, message.num_slots)
-        self._directory.reset(executor.index, message.cached)
+        executor = self._fleet.join(peer, message)
         live = dict(message.live)
         for placed in self._placed.at_name(peer.name):
             for life in [h for h in placed.holders if h.name == peer.name]:
@@ -226,26 +210,10 @@ class SchedulerCore:
         for other in placed.holders:
             self._tell_life(other, m.Abort(placed.id))
 
-    def _forget(self, executor: Executor) -> None:
-        del self._executors[executor.peer.name]
-        self._ledger.close(executor.index)
-        self._directory.reset(executor.index, b"")
-
     def _announce(self) -> None:
         for name, peer in sorted(self._peers.items()):
             if peer.role in (Role.ROUTER, Role.PREFILL, Role.LAUNCHER):
-                self._tell(name, self._roster())
-
-    def _roster(self) -> m.Roster:
-        return m.Roster(tuple(e.peer for _, e in sorted(self._executors.items())))
-
-    def _is_foreign(self, peer: Peer) -> bool:
-        others = {e.peer.layout_fingerprint for e in self._executors.values() if e.peer.name != peer.name}
-        return bool(others) and peer.layout_fingerprint not in others
-
-    def _free_index(self) -> int:
-        used = {e.index for e in self._executors.values()}
-        return next(i for i in range(len(used) + 1) if i not in used)
+                self._tell(name, self._fleet.roster())
 
     # ---- placing
 
@@ -280,7 +248,7 @@ class SchedulerCore:
     def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
         if waiting is None:
             return False
-        place = self._placement.choose(waiting, self._executors.values(), barred)
+        place = self._placement.choose(waiting, barred)
         if place is None:
             return False
         head = self._queue.first()
@@ -292,8 +260,8 @@ class SchedulerCore:
     def _room(self, barred: set[int]) -> tuple[int, int]:
         """The most blocks that any one executor has for prefill and for decode; nothing larger fits anywhere."""
         most_prefill = most_decode = -1
-        for executor in self._executors.values():
-            blocks, slots = self._ledger.available(executor.index)
+        for executor in self._fleet:
+            blocks, slots = self._fleet.ledger.available(executor.index)
             if slots < 1 or executor.index in barred:
                 continue
             if executor.can_decode:
@@ -307,14 +275,14 @@ class SchedulerCore:
         head = self._queue.first()
         if head is None or head.passed_at is None or self._now - head.passed_at < self.config.bypass_s:
             return set()
-        able = [e for e in self._executors.values() if self._fits_empty(head.submit.work, e)]
+        able = [e for e in self._fleet if self._fleet.fits_empty(head.submit.work, e)]
         prefills = [e for e in able if e.can_prefill]
         decodes = [e for e in able if e.can_decode]
-        has_prefill = any(self._ledger.available(e.index)[0] >= head.demand.prefill_blocks for e in prefills)
+        has_prefill = any(self._fleet.ledger.available(e.index)[0] >= head.demand.prefill_blocks for e in prefills)
         pool = decodes if has_prefill or not prefills else prefills
         if not pool:
             return set()
-        return {max(pool, key=lambda e: (self._ledger.available(e.index)[0], e.peer.name)).index}
+        return {max(pool, key=lambda e: (self._fleet.ledger.available(e.index)[0], e.peer.name)).index}
 
     def _place(self, waiting: Waiting, place: Place) -> None:
         submit, work_id = waiting.submit, waiting.submit.id
@@ -339,47 +307,25 @@ class SchedulerCore:
         self._count("placed")
 
     def _spend(self, executor: Executor, num_blocks: int, num_slots: int) -> None:
-        if not self._ledger.try_spend(executor.index, num_blocks, num_slots):
+        if not self._fleet.ledger.try_spend(executor.index, num_blocks, num_slots):
             raise InvariantViolated(f"{executor.peer.name} was chosen without its credit")
 
     # ---- refusing
 
-    def _demand(self, work: m.Work) -> Demand:
-        """The least that any executor would ask; before one is known any will do, it is computed again then."""
-        demands = [e.demand(work) for e in self._executors.values() if e.peer.role.runs_decode]
-        if not demands:
-            return Demand(1, 1, 1, work.num_choices)
-        return min(demands, key=lambda d: d.decode_blocks)
-
-    def _fits_empty(self, work: m.Work, executor: Executor) -> bool:
-        wanted, capacity = executor.demand(work), executor.capacity
-        if executor.peer.role.runs_decode:
-            return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
-        return wanted.prefill_blocks <= capacity.num_blocks
-
     def _refuse_if_never_fits(self, waiting: Waiting) -> None:
-        decodes = [e for e in self._executors.values() if e.peer.role.runs_decode]
-        prefills = [e for e in self._executors.values() if e.peer.role is not Role.DECODE]
-        if not decodes or not prefills:
-            return
-        work = waiting.submit.work
-        if not all(any(self._fits_empty(work, e) for e in kind) for kind in (decodes, prefills)):
-            largest = max(e.capacity.num_blocks for e in decodes)
-            self._drop(waiting, Reason.NEVER_FITS, blocks=waiting.demand.life_blocks, largest=largest)
+        numbers = self._fleet.never_fits(waiting.submit.work)
+        if numbers is not None:
+            self._drop(waiting, Reason.NEVER_FITS, **numbers)
 
     def _refuse_never_fitting(self) -> None:
         """Executors changed: demands are computed again, and what fits nowhere any more is refused."""
         for waiting in self._queue.all():
-            waiting.demand = self._demand(waiting.submit.work)
+            waiting.demand = self._fleet.least_demand(waiting.submit.work)
             self._queue.ready.set_demand(waiting.handle, waiting.demand.prefill_blocks, waiting.demand.decode_blocks)
             self._refuse_if_never_fits(waiting)
 
-    def _can_serve(self) -> bool:
-        alive = {e.life for e in self._executors.values() if e.can_prefill}
-        return any(e.can_run or (e.can_decode and e.pairs & alive) for e in self._executors.values())
-
     def _watch_absence(self) -> None:
-        if self._can_serve():
+        if self._fleet.can_serve():
             self._absent_since = None
             return
         if self._absent_since is None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from baton.core.kv.ledger import Ledger
-from baton.core.scheduler.directory import Directory
 from baton.core.scheduler.executors import Executor
+from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.queue import Waiting
 
 
@@ -21,14 +20,13 @@ class Place(NamedTuple):
 class Placement:
     """Chooses by least predicted time. The unit is prompt tokens to compute until this one is done."""
 
-    def __init__(self, ledger: Ledger, directory: Directory, steps_ahead: float) -> None:
-        self._ledger = ledger
-        self._directory = directory
+    def __init__(self, fleet: Fleet, steps_ahead: float) -> None:
+        self._fleet = fleet
         self._steps_ahead = steps_ahead
 
-    def choose(self, waiting: Waiting, executors: Iterable[Executor], barred: Collection[int]) -> Place | None:
+    def choose(self, waiting: Waiting, barred: Collection[int]) -> Place | None:
         """The best place that has room now, or None. `barred` executors collect blocks for somebody else."""
-        usable = [e for e in executors if e.index not in barred]
+        usable = [e for e in self._fleet if e.index not in barred]
         best: tuple[tuple[float, float, str], Place] | None = None
         for prefill in usable:
             if not self.is_fed_less(prefill):
@@ -61,11 +59,11 @@ class Placement:
         return self._has(decode, demand.decode_blocks, demand.num_slots)
 
     def _has(self, executor: Executor, num_blocks: int, num_slots: int) -> bool:
-        blocks, slots = self._ledger.available(executor.index)
+        blocks, slots = self._fleet.ledger.available(executor.index)
         return bool(blocks >= num_blocks and slots >= num_slots)
 
     def _held(self, waiting: Waiting, executor: Executor) -> int:
-        return self._directory.num_held(executor.index, waiting.submit.work.hashes)
+        return self._fleet.directory.num_held(executor.index, waiting.submit.work.hashes)
 
     def _predicted_tokens(self, waiting: Waiting, executor: Executor) -> float:
         cached = self._held(waiting, executor) * executor.capacity.block_size

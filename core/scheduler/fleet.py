@@ -1,0 +1,102 @@
+"""The executors that the scheduler may use: who they are, what they granted, what they hold in their prefix indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from baton.core.errors import InvariantViolated
+from baton.core.ids import Peer, Role
+from baton.core.kv.demand import Demand
+from baton.core.kv.ledger import Ledger
+from baton.core.scheduler.directory import Directory
+from baton.core.scheduler.executors import Executor
+from baton.core.wire.messages import ExecutorInventory, Roster, Work
+
+
+class Fleet:
+    """Executors whose inventory has come, by name. An executor without a session is not in it."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.directory = Directory()
+        self._by_name: dict[str, Executor] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Executor]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> Executor | None:
+        return self._by_name.get(name)
+
+    def is_foreign(self, peer: Peer) -> bool:
+        """Whether its KV layout (model, tokenizer, geometry) is not that of the others."""
+        others = {e.peer.layout_fingerprint for e in self if e.peer.name != peer.name}
+        return bool(others) and peer.layout_fingerprint not in others
+
+    def join(self, peer: Peer, inventory: ExecutorInventory) -> Executor:
+        """A session begins: its account holds exactly what it grants now."""
+        if peer.capacity is None:
+            raise InvariantViolated(f"{peer.name} joins without a capacity")
+        self.leave(peer.name)
+        used = {executor.index for executor in self}
+        executor = Executor(next(i for i in range(len(used) + 1) if i not in used), peer, peer.capacity)
+        executor.pairs = set(inventory.pairs)
+        executor.is_draining = inventory.draining
+        self._by_name[peer.name] = executor
+        self.ledger.open(executor.index, inventory.num_blocks, inventory.num_slots)
+        self.directory.reset(executor.index, inventory.cached)
+        return executor
+
+    def leave(self, name: str) -> bool:
+        """Its session is over, and with it its credit; whether it was there."""
+        executor = self._by_name.pop(name, None)
+        if executor is None:
+            return False
+        self.ledger.close(executor.index)
+        self.directory.reset(executor.index, b"")
+        return True
+
+    def roster(self) -> Roster:
+        return Roster(tuple(executor.peer for _, executor in sorted(self._by_name.items())))
+
+    def can_serve(self) -> bool:
+        """Whether some executor, or some pair of them, takes requests."""
+        prefills = {e.life for e in self if e.can_prefill}
+        return any(e.can_run or (e.can_decode and e.pairs & prefills) for e in self)
+
+    def least_demand(self, work: Work) -> Demand:
+        """The least that any executor would ask; before one is known any will do, it is computed again then."""
+        demands = [e.demand(work) for e in self if e.peer.role.runs_decode]
+        if not demands:
+            return Demand(1, 1, 1, work.num_choices)
+        return min(demands, key=lambda demand: demand.decode_blocks)
+
+    def fits_empty(self, work: Work, executor: Executor) -> bool:
+        """Whether the executor could serve its part if it held nothing else, to the last token."""
+        wanted, capacity = executor.demand(work), executor.capacity
+        if executor.peer.role.runs_decode:
+            return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
+        return wanted.prefill_blocks <= capacity.num_blocks
+
+    def never_fits(self, work: Work) -> dict[str, float] | None:
+        """The numbers that say why no executor could ever serve this, or None."""
+        decodes = [e for e in self if e.peer.role.runs_decode]
+        prefills = [e for e in self if e.peer.role is not Role.DECODE]
+        if not decodes or not prefills:
+            return None
+        if all(any(self.fits_empty(work, e) for e in kind) for kind in (decodes, prefills)):
+            return None
+        wanted = self.least_demand(work)
+        largest = max(e.capacity.num_blocks for e in decodes)
+        return {"blocks": wanted.life_blocks, "largest": largest, "slots": wanted.num_slots}
+
+    def check_invariants(self) -> None:
+        """Raises RuntimeError or InvariantViolated."""
+        self.ledger.check_invariants()
+        if sorted(self.ledger.executors()) != sorted(e.index for e in self):
+            raise InvariantViolated("accounts and executors differ")
+        for executor in self:
+            if executor.num_pending_tokens < 0:
+                raise InvariantViolated(f"{executor.peer.name} computed more tokens than were placed there")
