@@ -82,6 +82,8 @@ static void dense_worker(void *data)
 void dense_run(const struct dense_call *call)
 {
     struct dense_work work = {.call = call};
+    if (call->num_rows == 0)
+        return;
     const long width = dense_panel_width(call->set);
     long rows = L2_BLOCK_FLOATS / call->num_inputs / 12 * 12; /* whole tiles of 6 and of 12 rows */
     rows = rows < 24 ? 24 : rows > MAX_BLOCK_ROWS ? MAX_BLOCK_ROWS : rows;

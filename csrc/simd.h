@@ -14,6 +14,7 @@
 #undef vec_fill
 #undef vec_fma
 #undef vec_max
+#undef vec_min
 
 #if SIMD_SET == 2
 #define LANES 16
@@ -26,6 +27,7 @@
 #define vec_fill(value) _mm512_set1_ps(value)
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define vec_max(a, b) _mm512_max_ps(a, b)
+#define vec_min(a, b) _mm512_min_ps(a, b)
 #elif SIMD_SET == 1
 #define LANES 8
 #define TILE_ROWS 6
@@ -37,6 +39,7 @@
 #define vec_fill(value) _mm256_set1_ps(value)
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define vec_max(a, b) _mm256_max_ps(a, b)
+#define vec_min(a, b) _mm256_min_ps(a, b)
 #else
 #define LANES 4
 #define TILE_ROWS 4
@@ -49,6 +52,7 @@ typedef float vec_float_portable __attribute__((vector_size(16)));
 #define vec_fill(value) (((vec_float_portable){0}) + (value))
 #define vec_fma(a, b, c) ((a) * (b) + (c))
 #define vec_max(a, b) ((vec_float_portable)(((ivec)(a) & ((a) > (b))) | ((ivec)(b) & ~((a) > (b)))))
+#define vec_min(a, b) ((vec_float_portable)(((ivec)(a) & ((a) < (b))) | ((ivec)(b) & ~((a) < (b)))))
 typedef float vec_unaligned_portable __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
@@ -56,11 +60,11 @@ typedef float vec_unaligned_portable __attribute__((vector_size(16), aligned(4),
 
 typedef int ivec __attribute__((vector_size(4 * LANES)));
 
-/* exp of each element, relative error about 2e-7; below -87 it is exactly 0. */
+/* exp of each element, relative error about 2e-7; below -87 it is exactly 0, above 88 it is exp(88). */
 static inline vec SIMD_NAME(vec_exp)(vec x)
 {
     const ivec is_zero = (ivec)(x < vec_fill(-87.0f));
-    x = vec_max(x, vec_fill(-87.0f));
+    x = vec_min(vec_max(x, vec_fill(-87.0f)), vec_fill(88.0f));
     const vec shifter = vec_fill(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
     const vec shifted = vec_fma(x, vec_fill(1.44269504f), shifter);
     const vec whole = shifted - shifter;

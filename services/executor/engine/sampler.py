@@ -23,6 +23,8 @@ def sample_rows(
     logits: torch.Tensor, sequences: list[DeviceSequence], counts: list[int]
 ) -> list[tuple[SampledToken, ...]]:
     """`counts[i]` choices from row i of [num_rows, vocab_size], whose input was the last token of `sequences[i]`."""
+    if not sequences:
+        return []
     best = logits.argmax(dim=1)
     if not torch.isfinite(logits.gather(1, best.unsqueeze(1))).all():
         raise DeviceBroken("the model's logits are not finite")

@@ -1,0 +1,117 @@
+"""Small random models as folders, and a runner that drives a device the way an executor does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baton.core.executor.steps import CopyBlock, NewSequence, SampledToken, StepItem, StepPlan
+from baton.core.wire.sampling import SamplingParams
+from baton.services.executor.engine.devices.base import Device
+from baton.services.model.fetch import fetch
+from baton.services.model.folder import write_model_info
+from baton.services.model.tiny import byte_tokenizer
+
+VOCAB_SIZE = 97
+SMALL: dict[str, Any] = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 48,
+    "intermediate_size": 88,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 512,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fetch("tiny", tmp_path_factory.mktemp("cache"))
+
+
+def finish_folder(folder: Path, dtype: str = "float32") -> Path:
+    """Add what a folder of weights and config lacks."""
+    (folder / "tokenizer.json").write_text(json.dumps(byte_tokenizer()), encoding="utf-8")
+    write_model_info(folder, folder.name, dtype)
+    return folder
+
+
+def save_random_model(folder: Path, model: torch.nn.Module) -> Path:
+    """Weights large enough that every part of the model matters, biases and norms included."""
+    generator = torch.Generator().manual_seed(7)
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data = noise * 0.25 if parameter.dim() > 1 else noise * 0.2 + (parameter.data > 0.5).float()
+    model.save_pretrained(folder)
+    return finish_folder(folder)
+
+
+@pytest.fixture(scope="session")
+def llama_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return save_random_model(tmp_path_factory.mktemp("llama"), LlamaForCausalLM(LlamaConfig(**SMALL)))
+
+
+def pack(values: list[int] | range) -> bytes:
+    return np.array(list(values), dtype="<i4").tobytes()
+
+
+class Runner:
+    """Gives a device its plans one by one; sequences get the blocks that the test names."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._step_id = 0
+        self._new: list[NewSequence] = []
+        self._copies: list[CopyBlock] = []
+
+    def add(self, seq_id: int, tokens: list[int], params: SamplingParams, num_prompt: int = 0, choice: int = 0) -> None:
+        self._new.append(NewSequence(seq_id, pack(tokens), num_prompt or len(tokens), params, choice))
+
+    def copy(self, source: int, destination: int, num_slots: int) -> None:
+        self._copies.append(CopyBlock(source, destination, num_slots))
+
+    def step(self, *items: tuple[int, int, int, int, list[int]]) -> dict[int, tuple[SampledToken, ...]]:
+        """Items are (seq_id, start, num_tokens, num_samples, new blocks); sampled tokens by seq_id."""
+        planned = tuple(StepItem(*item[:4], pack(item[4])) for item in items)
+        plan = StepPlan(self._step_id, (), tuple(self._new), tuple(self._copies), planned)
+        self._step_id += 1
+        self._new, self._copies = [], []
+        completion = self.device.create_completion()
+        self.device.launch(plan)
+        self.device.record(completion)
+        self.device.wait(completion)
+        result = self.device.collect(plan.step_id)
+        assert [item.num_computed for item in result.items] == [item.num_tokens for item in planned]
+        return {item.seq_id: item.sampled for item in result.items}
+
+    def generate(
+        self, seq_id: int, prompt: list[int], params: SamplingParams, chunks: list[int], blocks: list[int]
+    ) -> list[SampledToken]:
+        """Prefill in the given chunks, then decode to `max_tokens`; all blocks at once."""
+        self.add(seq_id, prompt, params)
+        sampled: list[SampledToken] = []
+        start = 0
+        while len(sampled) < params.max_tokens:
+            count = chunks.pop(0) if chunks else 1 if sampled else len(prompt) - start
+            new_blocks, blocks = blocks, []
+            sampled.extend(self.step((seq_id, start, count, int(start + count >= len(prompt)), new_blocks))[seq_id])
+            start += count
+        return sampled
+
+
+@pytest.fixture
+def make_runner() -> Callable[[Device], Runner]:
+    return Runner
