@@ -40,6 +40,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     state.queue.remove(sequence.seq_id)
     if sequence.on_device:
         state.dropped.append(sequence.seq_id)
+    _cancel_copy(state, sequence)
     _release_if_free(state, sequence)
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
@@ -66,6 +67,14 @@ def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, count: int) 
     group.num_uncounted -= count
     if group.kind is not Kind.DECODE:
         state.num_prompt_tokens_done += count
+
+
+def _cancel_copy(state: ExecutorState, sequence: Sequence) -> None:
+    """Nobody needs a copy into it any more; perhaps no step would come that takes it along."""
+    for pending in [pending for pending in state.copies if pending.destination is sequence]:
+        state.copies.remove(pending)
+        disown(state, pending.source)
+        pending.destination.num_owners -= 1  # its blocks go with its end, right after this
 
 
 def _release_if_free(state: ExecutorState, sequence: Sequence) -> None:

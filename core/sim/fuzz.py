@@ -28,6 +28,7 @@ HANDSHAKE_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.05
 UNTOLD_PATIENCE_S = 6.0  #: where nobody tells of exits: how long quarantine is waited for before its owner restarts
 MAX_EVENTS = 400_000
+QUIET_LINES = ("<- Wake()", "Holding(live=())")  #: not worth telling
 
 
 class Report(msgspec.Struct):
@@ -212,7 +213,7 @@ def tell_story(scenario: Scenario, max_lines: int = 80, **options: Any) -> list[
     lines: list[str] = []
 
     def listen(now: float, line: str) -> None:
-        if " Beat " not in line and not line.endswith("<- Wake()"):
+        if not line.endswith(QUIET_LINES) and " Beat " not in line:
             lines.append(f"{now:10.6f}  {line}")
 
     run(scenario, trace=listen, **options)
