@@ -1,0 +1,84 @@
+"""Processes that are killed under load: every answer stays exact, every request ends, nothing stays held."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.processes.conftest import NAMES, Stage
+from tests.support.load import Load
+from tests.support.stack import Stack
+
+CLIENT_SAW_IT_DIE = {
+    "no_executor",  # the new router is asked before it is ready
+    "ClientPayloadError",
+    "ServerDisconnectedError",
+    "ClientConnectorError",
+    "ClientOSError",
+    "stream ended",
+}
+
+
+async def settle(stack: Stack, load: Load) -> None:
+    """LIVENESS, then CONSERVATION."""
+    await load.good_answers(20)
+    await load.stop()
+    await stack.quiescent()
+    for name in stack.running:
+        gauges = await stack.gauges(name)
+        if "blocks_total" in gauges:
+            assert gauges["blocks_free"] == gauges["blocks_total"], name
+            assert gauges["transfers_quarantined"] == 0, name
+
+
+@pytest.mark.parametrize("name", ["prefill", "decode", "scheduler"])
+def test_rtr04_a_killed_process_costs_no_client_its_answer(stage: Stage, name: str) -> None:
+    async def story(stack: Stack) -> None:
+        load = Load(stack)
+        for _ in range(3):
+            await load.good_answers(10)
+            await stack.kill(name)
+            stack.start(name)
+        await settle(stack, load)
+        assert load.failures == {}
+
+    stage.run(story)
+
+
+def test_a_killed_router_takes_only_its_own_clients_with_it(stage: Stage) -> None:
+    async def story(stack: Stack) -> None:
+        load = Load(stack)
+        for _ in range(3):
+            await load.good_answers(10)
+            await stack.kill("router")
+            stack.start("router")
+            await stack.ready()
+        await settle(stack, load)
+        assert set(load.failures) <= CLIENT_SAW_IT_DIE
+
+    stage.run(story)
+
+
+@pytest.mark.parametrize("name", ["prefill", "decode"])
+def test_with_two_of_a_kind_the_other_one_takes_over(stage: Stage, name: str) -> None:
+    async def story(stack: Stack) -> None:
+        load = Load(stack)
+        await load.good_answers(20)
+        await stack.kill(f"{name}0")
+        await settle(stack, load)
+        assert load.failures == {}
+
+    stage.run(story, (*(n for n in NAMES if n != name), f"{name}0", f"{name}1"))
+
+
+def test_everything_may_die_at_once_and_come_back(stage: Stage) -> None:
+    async def story(stack: Stack) -> None:
+        load = Load(stack)
+        await load.good_answers(10)
+        for name in NAMES:
+            await stack.kill(name)
+        for name in NAMES:
+            stack.start(name)
+        await stack.ready()
+        await settle(stack, load)
+
+    stage.run(story)
