@@ -86,3 +86,8 @@ class HttpServer:
         self._server.close()
         self._server = None
         await self._runner.cleanup()
+
+    @property
+    def connections(self) -> list[web.RequestHandler]:
+        """Those that are open."""
+        return self._runner.server.connections if self._runner.server is not None else []

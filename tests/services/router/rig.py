@@ -156,6 +156,8 @@ class Rig(NamedTuple):
     front: FrontEnd
     url: str
     port: int
+    server: HttpServer
+    probes: dict[str, Any]  #: replaceable provider of /health
     http: aiohttp.ClientSession
     client: openai.AsyncOpenAI
 
@@ -200,14 +202,15 @@ async def open_rig(model: RouterModel, **settings: Any) -> AsyncIterator[Rig]:
     front = FrontEnd(machine.submit, model, config)
     machine.front = front
     front.limits = LIMITS
-    providers = Providers(lambda: (True, {"ok": True}), lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
+    probes: dict[str, Any] = {"health": lambda: (True, {"ok": True})}
+    providers = Providers(lambda: probes["health"](), lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
     server = HttpServer(create_app(front, config, providers), config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"
     client = openai.AsyncOpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as http:
         try:
-            yield Rig(machine, front, url, port, http, client)
+            yield Rig(machine, front, url, port, server, probes, http, client)
             await machine.until(lambda: front.num_streams == 0)
         finally:
             await client.close()
