@@ -187,11 +187,12 @@ def _piece_bytes(state: ExecutorState, piece: Piece) -> int:
 
 def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list[Piece]:
     pieces: list[Piece] = []
+    window_bytes = _pair_window(state, transport)
     for transfer in transport.sending:
         while transfer.unsent:
             chunk = transfer.unsent[0]
             num_bytes = _piece_bytes(state, chunk.unsent[0])
-            if not _window_allows(state, transport, num_bytes):
+            if not _window_allows(state, transport, window_bytes, num_bytes):
                 state.counters["wait_transfer_window"] += 1
                 return pieces
             if not chunk.is_announced:
@@ -208,10 +209,16 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
     return pieces
 
 
-def _window_allows(state: ExecutorState, transport: Transport, num_bytes: int) -> bool:
+def _pair_window(state: ExecutorState, transport: Transport) -> int:
+    """Bound of one pair. Never more than its share of the total, so that stopped peers leave room for others (H12)."""
+    num_pairs = sum(1 for other in state.transports.values() if other.link is Link.READY)
+    share = state.config.total_window_bytes // max(1, num_pairs)
+    return min(state.config.window_bytes, transport.window_bytes, share)
+
+
+def _window_allows(state: ExecutorState, transport: Transport, window_bytes: int, num_bytes: int) -> bool:
     """W5: one piece may always go, however small the window."""
-    of_pair = min(state.config.window_bytes, transport.window_bytes)
-    if transport.in_flight and transport.in_flight + num_bytes > of_pair:
+    if transport.in_flight and transport.in_flight + num_bytes > window_bytes:
         return False
     return not state.posted_bytes or state.posted_bytes + num_bytes <= state.config.total_window_bytes
 
