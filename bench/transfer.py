@@ -107,8 +107,10 @@ def measure_against(child: subprocess.Popen, num_pieces: int) -> dict[str, float
     result |= percentiles("block", latencies) | {"post_p50_ms": statistics.median(posts)}
     result |= percentiles("partial_block", single_pieces(end, num_pieces, end_slot=LAYOUT.block_size - 1)[0])
     result |= bursts(end, child.pid)
+    result["receiver_driven_cpu_percent"] = idle_cpu_percent(child.pid)
     drive(child, "off")
-    result |= idle(child.pid)
+    result["receiver_idle_cpu_percent"] = idle_cpu_percent(child.pid)
+    result["writer_idle_cpu_percent"] = idle_cpu_percent(os.getpid())
     end.ask(CloseTransport("decode", 1))
     end.thread.stop()
     return result
@@ -151,14 +153,12 @@ def bursts(end: End, receiver_pid: int) -> dict[str, float]:
     }
 
 
-def idle(receiver_pid: int) -> dict[str, float]:
-    """CPU of both processes with an open connection and nothing to do."""
+def idle_cpu_percent(pid: int) -> float:
+    """CPU of a process with an open connection on which nothing moves."""
     time.sleep(0.2)
-    before = cpu_s(os.getpid()), cpu_s(receiver_pid)
+    before_s = cpu_s(pid)
     time.sleep(IDLE_S)
-    after = cpu_s(os.getpid()), cpu_s(receiver_pid)
-    names = ("writer_idle_cpu_percent", "receiver_idle_cpu_percent")
-    return {name: (b - a) / IDLE_S * 100 for name, a, b in zip(names, before, after, strict=True)}
+    return (cpu_s(pid) - before_s) / IDLE_S * 100
 
 
 def cpu_s(pid: int) -> float:

@@ -30,6 +30,7 @@ from baton.services.executor.transfer.writer import PieceWriter
 TransferCommand = OpenTransport | ConnectTransport | CloseTransport | Drive | Post
 
 PAUSE_S = 1e-6  #: between two pieces: lets the loop's thread in
+PAUSE_AFTER_S = 200e-6  #: of posting; small pieces share a pause
 POLL_S = 50e-6  #: while writes are not proven
 DRIVE_S = 200e-6  #: while a peer writes here
 MAX_PIECE_BYTES = 4 << 20
@@ -65,6 +66,7 @@ class TransferThread:
         self._writer = PieceWriter(region, self.counters, post_event, self._links.break_, faults, max_piece_bytes)
         self._links.writer = self._writer
         self._next_drive_at_s = 0.0
+        self._pause_due_at_post_s = 0.0  #: on the clock of `counters.post_s`
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run_guarded, name="transfer", daemon=True)
 
@@ -112,10 +114,16 @@ class TransferThread:
         waits = [POLL_S] if self._writer.has_unproven else []
         next_post_at_s = self._writer.next_post_at_s()
         if next_post_at_s is not None:
-            waits.append(max(PAUSE_S, next_post_at_s - now_s))
+            waits.append(max(self._pause_s(), next_post_at_s - now_s))
         if self._links.has_driven:
             waits.append(max(PAUSE_S, self._next_drive_at_s - now_s))
         return min(waits, default=None)
+
+    def _pause_s(self) -> float:
+        if self.counters.post_s < self._pause_due_at_post_s:
+            return 0.0
+        self._pause_due_at_post_s = self.counters.post_s + PAUSE_AFTER_S
+        return PAUSE_S
 
     def _take_commands(self, wait_s: float | None) -> None:
         try:

@@ -105,6 +105,17 @@ def test_no_byte_lands_once_both_ends_closed_their_agents(stage, large_layout, f
     assert changed_bytes(receiver) == 0
 
 
+def test_a_living_writer_learns_that_the_receiver_closed_and_answers_for_every_piece(stage, large_layout, fill):
+    writer, receiver = stage_writes(stage, large_layout, fill)
+    writer.send(Post(whole_blocks(large_layout, 400)))
+    writer.expect(PieceLanded)
+    close(receiver)
+    answered = [0]
+    while not isinstance(event := writer.expect(PieceLanded | PieceFailed | TransportFailed), TransportFailed):
+        answered.append(event.piece_id)
+    assert answered == list(range(400))
+
+
 def close_with_pieces(writer):
     """Close the writer's end; whatever was not proven is reported as failed before the agent is said to be gone."""
     writer.send(CloseTransport("decode", 1))
