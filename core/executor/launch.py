@@ -60,10 +60,10 @@ def on_step_done(state: ExecutorState, result: StepResult) -> None:
     state.counters["steps_done"] += 1
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)
+    for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
+        state.memory.pool.release(ids)
     for sequence in step.owned:
         ownership.disown(state, sequence)
-    for ids in step.borrowed:
-        state.memory.pool.release(ids)
 
 
 def on_step_failed(state: ExecutorState, event: StepFailed) -> None:
@@ -152,6 +152,7 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
     sequence.num_pending -= 1 if done.sampled else 0
     if item.start < group.work.num_tokens:
         ownership.count_prompt_tokens(state, group, done.num_computed)
+        state.counters["prompt_tokens_computed"] += done.num_computed
     tokens.publish_computed(state, sequence)
     if sequence.num_computed < group.work.num_tokens:
         writer.advance(state, group)

@@ -79,6 +79,7 @@ class Engine:
         return {
             "steps_launched": float(self.compute.num_launched),
             "steps_proven": float(self.compute.num_proven),
+            "kv_transfer_bytes_total": float(counters.num_posted_bytes),
             **{name.removeprefix("num_"): float(getattr(counters, name)) for name in counters.__slots__},
         }
 
