@@ -8,7 +8,7 @@ import sys
 from baton.core.errors import InvariantViolated
 
 LOOPBACK_DEVICE = "lo"
-LOCAL_TRANSPORTS = "tcp,sm,self"
+LOCAL_TRANSPORTS = "tcp,sm,self,cuda"  #: what is not there is left out
 
 
 def configure_transport_environment(loopback: bool) -> None:

@@ -21,6 +21,8 @@ class SetupThread:
         self._hand_back = hand_back
         self._jobs: SimpleQueue[Callable[[], Continuation] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="transfer-setup", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def run(

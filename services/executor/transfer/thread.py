@@ -39,7 +39,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 class TransferThread:
-    """Commands in by `submit`; events out by `post_event`, called on this thread, which must not block.
+    """Commands in by `submit`; events out by `post_event`, called on this thread: it must neither block nor raise.
 
     `name` must be unique among processes and their lives: peers know agents by it. `on_crash` gets what ended the
     thread other than `stop`; nothing was freed then. Lifecycle: `start`, `submit` …, `stop`.
@@ -71,6 +71,7 @@ class TransferThread:
         self._thread = threading.Thread(target=self._run_guarded, name="transfer", daemon=True)
 
     def start(self) -> None:
+        self._setup.start()
         self._thread.start()
 
     def submit(self, command: TransferCommand) -> None:

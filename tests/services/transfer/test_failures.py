@@ -125,6 +125,30 @@ def test_a_stopped_peer_holds_back_nothing_for_another_and_gets_its_pieces_later
     assert [i for i in outcomes if i < 100] == list(range(8)), "pieces of one peer are proven in order"
 
 
+def test_a_stopped_peer_can_be_closed_and_delays_no_connection_to_another(stage, large_layout):
+    writer, stopped, alive = (stage.start(name, large_layout, 8) for name in ("prefill", "stopped", "alive"))
+    stage.connect(writer, stopped)
+    stopped.send(OpenTransport("prefill", 2))
+    opened = stopped.expect(TransportOpened)
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    whole = {"slots": (0, large_layout.block_size), "planes": (0, large_layout.num_planes)}
+    writer.send(Post(tuple(piece(i, "stopped", destination=i, **whole) for i in range(8))))
+    writer.send(OpenTransport("stopped", 2))
+    writer.send(ConnectTransport("stopped", 2, opened.metadata, opened.base_address, 8))
+    writer.send(CloseTransport("stopped", 1))
+    writer.send(CloseTransport("stopped", 2))
+    closed, answered = set(), set()
+    while len(closed) < 2:
+        event = writer.expect(TransportOpened | TransportClosed | PieceLanded | PieceFailed)
+        if isinstance(event, TransportClosed):
+            closed.add(event.peer_epoch)
+        elif not isinstance(event, TransportOpened):
+            answered.add(event.piece_id)
+    assert answered == set(range(8))
+    stage.connect(writer, alive)
+    os.kill(stopped.process.pid, signal.SIGCONT)
+
+
 def test_closing_reports_each_open_piece_once_and_then_that_the_agent_is_gone(stage, layout):
     writer = stage.start("prefill", layout, 32, faults={1: "delay:3600"})
     receiver = stage.start("decode", layout, 32)
