@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from baton.core.errors import BadMessage
+from baton.services.executor.transfer.region import MemoryType
 
 MAX_METADATA_BYTES = 1 << 16
 SCRATCH_BYTES = 4096  #: a page of each process that holds nothing, for the first write of a connection
@@ -19,7 +20,7 @@ class AgentMetadata(msgspec.Struct, frozen=True, array_like=True):
 
     agent: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_METADATA_BYTES)]  #: NIXL's bytes, no pickle
     scratch_address: Address
-    memory_type: Literal["DRAM", "VRAM"]
+    memory_type: MemoryType
     device_id: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
 
 

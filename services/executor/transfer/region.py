@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from baton.core.executor.events import Piece
 from baton.core.layout import KvLayout
 
+MemoryType = Literal["DRAM", "VRAM"]
 Descriptor = tuple[int, int, int]  # address, length in bytes, device id: what NIXL calls a descriptor
 
 
@@ -16,7 +19,7 @@ class KvRegion(msgspec.Struct, frozen=True):
     base_address: int
     num_blocks: int
     layout: KvLayout
-    memory_type: str = "DRAM"  #: DRAM or VRAM
+    memory_type: MemoryType = "DRAM"
     device_id: int = 0
 
     @property
