@@ -1,0 +1,99 @@
+"""X8: the tiny model through HTTP, exact: every token is the float64 reference's, wherever and however it was computed."""
+
+from __future__ import annotations
+
+import random
+
+from baton.services.executor.engine.philox import keyed_uniform
+from tests.parity.answers import Question, TokenAnswer
+from tests.parity.live import LiveStack
+from tests.support.reference import Reference
+from tests.support.reference_draw import plain_draw
+
+#: around blocks of 16, steps of 64 tokens and several of each
+LENGTHS = (1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 111, 112, 113, 127, 128, 129, 191, 192, 193)
+LONG_LENGTHS = (255, 256, 257, 300)
+MAX_TOKENS = 20  #: crosses a block's border while decoding
+VOCAB_SIZE = 256
+
+
+def questions(lengths: tuple[int, ...], seed: int, **fields: object) -> list[Question]:
+    rng = random.Random(seed)
+    return [
+        Question(tuple(rng.randrange(VOCAB_SIZE) for _ in range(length)), MAX_TOKENS, **fields)  # type: ignore[arg-type]
+        for length in lengths
+    ]
+
+
+def check_exact(reference: Reference, question: Question, answer: TokenAnswer) -> None:
+    tokens = answer.tokens[0]
+    assert len(tokens) == question.max_tokens
+    assert answer.finishes == (["length"],)
+    assert reference.is_exactly_greedy(question.prompt, tokens), f"prompt of {len(question.prompt)}: {tokens}"
+    judgement = reference.judge(question.prompt, tokens, answer.logprobs[0])
+    assert judgement.worst_logprob_error < 1e-9
+
+
+def test_x8_h11_every_length_around_a_border_is_exact_cold_and_warm(
+    tiny_stack: LiveStack, tiny_reference: Reference
+) -> None:
+    for question in questions(LENGTHS + LONG_LENGTHS, 1):
+        cold, warm = tiny_stack.ask(question)[0], tiny_stack.ask(question)[0]
+        assert cold.num_cached_tokens == 0
+        assert (warm.num_cached_tokens > 0) == (len(question.prompt) > 16)
+        check_exact(tiny_reference, question, cold)
+        assert (warm.tokens, warm.logprobs) == (cold.tokens, cold.logprobs)
+
+
+def test_x8_prompts_that_share_a_part_of_their_blocks_are_exact(
+    tiny_stack: LiveStack, tiny_reference: Reference
+) -> None:
+    whole = questions((200,), 2)[0]
+    tiny_stack.ask(whole)
+    for kept in (15, 16, 17, 63, 64, 65, 128, 192, 199):
+        for tail in questions((1, 16, 70), kept):
+            question = whole._replace(prompt=whole.prompt[:kept] + tail.prompt)
+            check_exact(tiny_reference, question, tiny_stack.ask(question)[0])
+
+
+def test_x8_sixteen_at_once_are_exact(tiny_stack: LiveStack, tiny_reference: Reference) -> None:
+    asked = questions(LENGTHS[:16], 3)
+    for question, answer in zip(asked, tiny_stack.ask(*asked), strict=True):
+        check_exact(tiny_reference, question, answer)
+    again = [question._replace(prompt=question.prompt[::-1]) for question in asked]
+    for question, answer in zip(again, tiny_stack.ask(*again), strict=True):
+        check_exact(tiny_reference, question, answer)
+
+
+def test_x8_a_prompt_under_another_salt_is_computed_again_and_exact(
+    tiny_stack: LiveStack, tiny_reference: Reference
+) -> None:
+    question = questions((100,), 4)[0]
+    for salt in ("", "one", "other"):
+        salted = question._replace(salt=salt)
+        answer = tiny_stack.ask(salted)[0]
+        assert answer.num_cached_tokens == 0
+        check_exact(tiny_reference, salted, answer)
+
+
+def test_x8_g7_the_same_keyed_draw_on_the_references_logits_gives_every_sampled_token(
+    tiny_stack: LiveStack, tiny_reference: Reference
+) -> None:
+    shapes = ((1.0, 0, 1.0), (0.7, 0, 0.9), (1.3, 40, 1.0), (0.8, 20, 0.95))
+    asked = [
+        question._replace(temperature=temperature, top_k=top_k, top_p=top_p, seed=1000 + length, num_choices=3)
+        for temperature, top_k, top_p in shapes
+        for length, question in zip((17, 64, 97), questions((17, 64, 97), 5), strict=True)
+    ]
+    for question, answer in zip(asked, tiny_stack.ask(*asked), strict=True):
+        for choice, tokens in enumerate(answer.tokens):
+            rows = tiny_reference.logits([*question.prompt, *tokens[:-1]], len(tokens))
+            drawn = [
+                plain_draw(
+                    row, keyed_uniform(question.seed, position, choice), question.temperature, question.top_k,
+                    question.top_p,
+                )
+                for position, row in enumerate(rows)
+            ]
+            assert tokens == drawn, question
+        assert answer.finishes == (["length"],) * 3
