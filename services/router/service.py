@@ -25,6 +25,7 @@ from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import HttpSettings, Settings
+from baton.services.transport.endpoints import EndpointRefused
 from baton.services.transport.keys import KeyRing
 
 
@@ -89,7 +90,10 @@ class Front:
     async def start(self) -> None:
         told = self.process.settings.http
         self.process.dial_scheduler()
-        port = await self.server.start(told.host, told.port)
+        try:
+            port = await self.server.start(told.host, told.port)
+        except OSError as error:
+            raise EndpointRefused(f"cannot listen on {told.host}:{told.port}: {error.strerror}") from error
         self.process.announce(0, port)
 
     async def stop(self) -> None:

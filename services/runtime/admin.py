@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from baton.core.events import Wake
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.metrics import Metrics
+from baton.services.transport.endpoints import EndpointRefused
 
 TURN_LIMIT_S = 2.0  #: a turn that takes longer than this to come is no health
 
@@ -41,14 +42,21 @@ class AdminPages:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def start(self, port: int) -> tuple[web.AppRunner, int]:
-        """Serve on loopback; return the runner (to clean up) and the port, chosen by the system if `port` is 0."""
+        """Serve on loopback; return the runner (to clean up) and the port, chosen by the system if `port` is 0.
+
+        Raises EndpointRefused.
+        """
         app = web.Application()
         app.add_routes(
             [web.get("/health", self.health), web.get("/ready", self.ready), web.get("/metrics", self.metrics)]
         )
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise EndpointRefused(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
         return runner, runner.addresses[0][1]
 
 

@@ -55,7 +55,7 @@ class Stack:
         self.scheduler_address = f"tcp://127.0.0.1:{free_port()}"
         self.http_port = free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._extra = extra  #: by role, or by name: more flags
+        self.extra = extra  #: by role, or by name: more flags
         self._epochs: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
         make_keys(folder / "keys", ["launcher", *names])
@@ -76,7 +76,7 @@ class Stack:
         command += ["--keys", str(self.folder / "keys"), "--run-folder", str(self.folder)]
         command += ["--parent-pid", str(os.getpid()), "--drain-timeout-s", "5"]
         command += ["--scheduler", self.scheduler_address, *FAST_LINK_FLAGS, *self._flags(role)]
-        command += [*self._extra.get(role, ()), *(self._extra.get(name, ()) if name != role else ())]
+        command += [*self.extra.get(role, ()), *(self.extra.get(name, ()) if name != role else ())]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("BATON_")}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=environment)

@@ -1,0 +1,144 @@
+"""`baton up` as its user meets it: one command starts everything, keeps it running, and ends all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from baton.services.runtime.lifecycle import EXIT_REFUSED
+from tests.support.completions import Question, expected_tokens
+from tests.support.stack import free_port
+
+STARTED = re.compile(r"what=started child=(\w+) child_epoch=(\d+) pid=(\d+)")
+CONFIG = """
+[device]
+num_blocks = 64
+block_size = 16
+[executor]
+token_budget = 64
+num_slots = 16
+"""
+
+
+class Deployment:
+    """A running `baton up`."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+        self.pids: dict[str, int] = {}  #: by child: of its newest life
+
+    def read_until(self, pattern: str) -> str:
+        """Follow the log up to the first line that matches."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if started := STARTED.search(line):
+                self.pids[started[1]] = int(started[3])
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"the log ended without {pattern!r}")
+
+    def until_ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"ready: http://127.0.0.1:{self.port}/v1/completions\n"
+
+    def check_answer(self) -> None:
+        question = Question((104, 101, 108, 108, 111), 6, 3)
+        body = json.dumps({**question.body(), "stream": False}).encode()
+        url = f"http://127.0.0.1:{self.port}/v1/completions"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert json.load(response)["choices"][0]["logprobs"]["tokens"] == expected_tokens(question)
+
+
+@contextmanager
+def deployment(model: Path, folder: Path, port: int) -> Iterator[Deployment]:
+    (folder / "up.toml").write_text(CONFIG)
+    command = [sys.executable, "-P", "-m", "baton.services.cli.main", "up", "--device", "fake", "--port", str(port)]
+    command += ["--model", str(model), "--config", str(folder / "up.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield Deployment(process, port)
+        finally:
+            process.kill()
+
+
+def is_running(pid: int) -> bool:
+    """Whether it exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def listening_addresses(pid: int) -> set[str]:
+    """Local addresses, as hexadecimal, of the TCP sockets that the process listens on."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.add(link.readlink().name)
+        except FileNotFoundError:
+            continue
+    addresses = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                addresses.add(fields[1].partition(":")[0])
+    return addresses
+
+
+def test_one_command_serves_restarts_what_dies_listens_on_loopback_and_ends_all_of_it(
+    tiny: Path, tmp_path: Path
+) -> None:
+    with deployment(tiny, tmp_path, free_port()) as up:
+        up.read_until("what=started child=router")
+        up.until_ready()
+        up.check_answer()
+        assert set().union(*(listening_addresses(pid) for pid in up.pids.values())) == {"0100007F"}
+        for name in ("decode0", "prefill0", "scheduler"):
+            old = up.pids[name]
+            subprocess.run(["kill", "-9", str(old)], check=True)
+            up.read_until(f"what=started child={name}")
+            assert up.pids[name] != old
+        up.check_answer()
+        up.process.send_signal(signal.SIGTERM)
+        up.read_until("what=exited child=scheduler")
+        assert up.process.wait(60) == 0
+        assert not any(is_running(pid) for pid in up.pids.values())
+
+
+def test_zmq05_no_child_outlives_a_killed_launcher_and_a_new_one_starts_at_once(tiny: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with deployment(tiny, tmp_path, port) as up:
+        up.read_until("what=started child=router")
+        up.until_ready()
+        up.process.kill()
+        assert up.process.stderr is not None
+        up.process.stderr.read()  # ends when the last process that holds it has ended
+        assert not any(is_running(pid) for pid in up.pids.values())
+    with deployment(tiny, tmp_path, port) as up:
+        up.read_until("what=started child=router")
+        up.until_ready()
+        up.check_answer()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1"])
+def test_zmq05_a_port_in_use_ends_the_start_and_is_named(tiny: Path, tmp_path: Path, host: str) -> None:
+    with socket.create_server((host, 0)) as taken:
+        port = taken.getsockname()[1]
+        with deployment(tiny, tmp_path, port) as up:
+            assert f"cannot listen on {host}:{port}" in up.read_until("cannot listen")
+            assert up.process.stderr is not None
+            up.process.stderr.read()
+            assert up.process.wait(60) == EXIT_REFUSED
