@@ -182,6 +182,7 @@ class SchedulerCore:
             self._out.append(Note(f"{peer.name} has another KV layout than the executors here: not used"))
             return
         executor = self._fleet.join(peer, message)
+        self._absent_since = None  # someone has come: requests wait for the pair that may form
         live = dict(message.live)
         for placed in self._placed.at_name(peer.name):
             for life in [h for h in placed.holders if h.name == peer.name]:
