@@ -51,6 +51,7 @@ class ChoiceText:
         self._held_tokens: deque[PlacedToken] = deque()
         self._text: list[str] = []  #: released, not taken
         self._tokens: list[PlacedToken] = []  #: released, not taken
+        self._num_taken_chars = 0
         self._is_first = True
         self._is_taken = True  #: nothing to take
 
@@ -75,13 +76,23 @@ class ChoiceText:
             self._release_certain()
         return None
 
-    def take(self) -> Delta | None:
-        """Released text and tokens since the last call, or None."""
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to take."""
+        return not self._is_taken
+
+    def take(self, max_tokens: int) -> Delta | None:
+        """Released text and tokens since the last call, of at most so many tokens, or None; the finish comes last."""
         if self._is_taken:
             return None
-        delta = Delta("".join(self._text), tuple(self._tokens), self.finish, self._is_first)
-        self._text, self._tokens = [], []
-        self._is_taken, self._is_first = True, False
+        text, tokens = "".join(self._text), self._tokens
+        num_chars, finish = len(text), self.finish
+        if len(tokens) > max_tokens:
+            num_chars, finish = tokens[max_tokens].start_char - self._num_taken_chars, ""
+        delta = Delta(text[:num_chars], tuple(tokens[:max_tokens]), finish, self._is_first)
+        self._text, self._tokens = [text[num_chars:]], tokens[max_tokens:]
+        self._num_taken_chars += num_chars
+        self._is_taken, self._is_first = not self._tokens, False
         return delta
 
     def _add(self, text: str) -> bool:

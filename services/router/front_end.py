@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from typing import TypeVar
 
 from baton.core.errors import Reason
 from baton.core.router.events import Arrive, ClientGone, End, RouterCommand, RouterEvent, StopAt
@@ -20,6 +21,9 @@ from baton.services.router.model_folder import RouterModel
 from baton.services.router.streams import RequestStream
 from baton.services.router.tokenize import Prompt, TokenizerThreads
 from baton.services.router.types import Ask
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 class FrontEnd:
@@ -89,6 +93,10 @@ class FrontEnd:
         """The client's side is over; the machine hears of it unless it has ended the request already."""
         if self._streams.pop(stream.request_id, None) is not None:
             self._submit(ClientGone(stream.request_id, reason))
+
+    async def beside(self, compute: Callable[[Argument], Result], argument: Argument) -> Result:
+        """Run a function of finished things on a thread."""
+        return await self._threads.run(compute, argument)
 
     def close(self) -> None:
         """End the tokenizer's threads."""

@@ -6,7 +6,9 @@ failure after that is one `error` event, and the stream then ends without `[DONE
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,12 +21,13 @@ from baton.services.router.body import Held, Intake, decode_body, read_body
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.replies import DONE, PREFIX, ReplyShape, error_event
+from baton.services.router.replies import PREFIX, ReplyShape
 from baton.services.router.streams import RequestStream
 from baton.services.router.types import Ask, ChatBody, CommonBody, CompletionBody
 from baton.services.router.validate import chat_ask, completion_ask
 from baton.services.router.writing import AnswerWriter, ClientLost
 
+SCORED_TOKENS_PER_WRITE = 128  #: with log-probabilities a token costs some 50 microseconds of the loop's time
 Body = TypeVar("Body", bound=CommonBody)
 
 
@@ -97,22 +100,29 @@ class Completions:
             await stream.changed()
         if stream.failure is not None:
             raise stream.failure
-        body = shape.whole(stream)
+        # Thousands of log-probabilities take a while to write down; a thread leaves the loop its turns.
+        scored = shape.ask.num_logprobs >= 0
+        body = await self._front.beside(shape.whole, stream) if scored else shape.whole(stream)
         await writer.send(web.Response(body=body, content_type="application/json", headers=entry.headers()))
 
     async def _stream(self, shape: ReplyShape, stream: RequestStream, writer: AnswerWriter, entry: Entry) -> None:
-        while not stream.is_over:
-            await stream.changed()
-            data = shape.part(stream.take())
-            if stream.failure is not None:
-                if writer.response is None and not data:
-                    raise stream.failure
-                entry.code = stream.failure.code or ""
-                data += error_event(stream.failure)
-            elif stream.is_over:
-                data += (shape.usage_part(stream) if shape.ask.include_usage else b"") + DONE
-            if writer.response is None and data:
-                await writer.begin_stream(entry.headers())
+        max_tokens = SCORED_TOKENS_PER_WRITE if shape.ask.num_logprobs >= 0 else sys.maxsize
+        is_complete = False
+        while not is_complete:
+            if stream.has_more:
+                await asyncio.sleep(0)
+            else:
+                await stream.changed()
+            data = shape.part(stream.take(max_tokens))
+            is_complete = stream.is_over and not stream.has_more
+            if is_complete:
+                if stream.failure is not None:
+                    entry.code = stream.failure.code or ""
+                    if writer.response is None and not data:
+                        raise stream.failure
+                data += shape.last_part(stream)
             if data:
+                if writer.response is None:
+                    await writer.begin_stream(entry.headers())
                 await writer.write(data)
         await writer.end()

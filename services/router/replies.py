@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,13 +54,15 @@ class ReplyShape(NamedTuple):
         """Events for what has come, to be written at once."""
         return b"".join(self._events(index, delta) for index, delta in deltas)
 
-    def usage_part(self, stream: RequestStream) -> bytes:
-        """The event before `[DONE]` where the client asked for usage."""
-        return event(self._encode(PART, [], usage(stream)))
+    def last_part(self, stream: RequestStream) -> bytes:
+        """What ends a stream: usage where the client asked for it and `[DONE]`, or the error event."""
+        if stream.failure is not None:
+            return error_event(stream.failure)
+        return (event(self._encode(PART, [], usage(stream))) if self.ask.include_usage else b"") + DONE
 
     def whole(self, stream: RequestStream) -> bytes:
         """The answer of a request that is over; takes what the choices have."""
-        deltas = stream.take()
+        deltas = stream.take(sys.maxsize)
         is_chat = self.ask.endpoint == "chat"
         choices = [self._chat_whole(*item) if is_chat else self._completion(*item) for item in deltas]
         return self._encode(WHOLE, choices, usage(stream))

@@ -57,7 +57,16 @@ class RequestStream:
         await self._changed.wait()
         self._changed.clear()
 
-    def take(self) -> list[tuple[int, Delta]]:
-        """What each choice has, as (index, delta)."""
-        deltas = ((index, choice.take()) for index, choice in enumerate(self.choices))
-        return [(index, delta) for index, delta in deltas if delta is not None]
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to take."""
+        return any(choice.has_more for choice in self.choices)
+
+    def take(self, max_tokens: int) -> list[tuple[int, Delta]]:
+        """What the choices have, as (index, delta), of at most so many tokens together."""
+        deltas = []
+        for index, choice in enumerate(self.choices):
+            if max_tokens > 0 and (delta := choice.take(max_tokens)) is not None:
+                deltas.append((index, delta))
+                max_tokens -= len(delta.tokens)
+        return deltas

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import array
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tokenizers import Tokenizer
 
@@ -19,6 +20,8 @@ from baton.services.router.control_tokens import ControlTokens
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.token_table import TokenTable
 from baton.services.router.types import Ask
+
+Result = TypeVar("Result")
 
 
 class Prompt(NamedTuple):
@@ -84,7 +87,10 @@ class TokenizerThreads:
         self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="tokenizer")
 
     async def encode(self, ask: Ask, limits: Limits) -> Prompt:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._encoder.encode, ask, limits)
+        return await self.run(self._encoder.encode, ask, limits)
+
+    async def run(self, compute: Callable[..., Result], *arguments: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, compute, *arguments)
 
     def close(self) -> None:
         """Waits for what runs; what has not begun is dropped."""
