@@ -262,7 +262,7 @@ class ExecutorCore:
     def _set_wake(self) -> None:
         state = self.state
         wakes = [left_at + state.config.router_silence_s for left_at in state.router_left_at.values()]
-        wakes += [t.retry_at for t in state.transports.values() if t.retry_at is not None]
+        wakes += [t.retry_at for t in state.transports.values() if t.is_closed and t.retry_at is not None]
         if state.deadlines.first is not None:
             wakes.append(state.deadlines.first)
         if state.routers:

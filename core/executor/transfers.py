@@ -115,6 +115,7 @@ class Transport:
     __slots__ = (
         "base_address",
         "in_flight",
+        "is_closed",
         "is_driven",
         "is_paired",
         "link",
@@ -130,6 +131,7 @@ class Transport:
         self.metadata = b""
         self.base_address = 0
         self.peer_info: TransportInfo | None = None  #: writer: how the peer is reached, as it last said
+        self.is_closed = False  #: its agent is gone and `retry_at` has not come yet
         self.is_driven = False
         self.is_paired = False  #: receiver: the scheduler was told that the pair is ready
         self.retry_at: float | None = None  #: when a failed one is tried again

@@ -49,9 +49,12 @@ def on_exited(state: ExecutorState, life: Life) -> None:
     lives = set(state.transports) | {transfer.peer for transfer in state.incoming.values()}
     for dead in sorted(other for other in lives if other.name == life.name and other.epoch <= life.epoch):
         transport = state.transports.get(dead)
-        if transport is None:
+        if transport is None or transport.is_closed:
+            state.transports.pop(dead, None)
             receiver.release_all(state, dead)
-        elif transport.link is not Link.CLOSING:
+        elif transport.link is Link.CLOSING:
+            transport.retry_at = None  # there is nobody to open it for: its closing is the proof
+        else:
             close(state, dead, transport)
 
 
@@ -74,8 +77,11 @@ def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
     if transport is None:
         return
     if pairing.writes(state):
-        transport.peer_info = info
-        _connect(state, peer.life, transport)
+        known, transport.peer_info = transport.peer_info, info
+        if known not in (None, info) and transport.link in (Link.CONNECTING, Link.READY):
+            _start_again(state, peer.life, transport, state.now)  # what it was connected to is gone
+        else:
+            _connect(state, peer.life, transport)
     elif transport.link in (Link.OPEN, Link.READY):
         transport.link = Link.OPEN
         pairing.unpair(state, peer.life, Reason.LINK_BUSY)
@@ -106,8 +112,7 @@ def on_failed(state: ExecutorState, event: ev.TransportFailed) -> None:
     transport = state.transports.get(life)
     state.out.append(Note(f"transport to {event.peer} failed: {event.detail}"))
     if transport is not None and transport.link is not Link.CLOSING:
-        close(state, life, transport)
-        transport.retry_at = state.now + RETRY_S
+        _start_again(state, life, transport, state.now + RETRY_S)
 
 
 def on_closed(state: ExecutorState, event: ev.TransportClosed) -> None:
@@ -119,12 +124,14 @@ def on_closed(state: ExecutorState, event: ev.TransportClosed) -> None:
     if transport.retry_at is None:
         del state.transports[life]
         receiver.release_all(state, life)
+    else:
+        transport.is_closed = True
 
 
 def retry(state: ExecutorState) -> None:
     """Open again what failed a while ago, if its peer is still there."""
     for life, transport in list(state.transports.items()):
-        if transport.retry_at is not None and transport.retry_at <= state.now:
+        if transport.is_closed and transport.retry_at is not None and transport.retry_at <= state.now:
             del state.transports[life]
             peer = state.peers.get(life.name)
             if peer is not None and peer.life == life:
@@ -138,6 +145,17 @@ def close(state: ExecutorState, life: Life, transport: Transport) -> None:
     state.out.append(ev.CloseTransport(life.name, life.epoch))
 
 
+def _start_again(state: ExecutorState, life: Life, transport: Transport, at: float) -> None:
+    """Close this end's agent; when it is gone, and not before `at`, a new one is opened.
+
+    A transfer that has nothing in flight would hear of it from nobody, so all of them fail here.
+    """
+    for transfer in [t for (peer, _), t in state.outgoing.items() if peer == life]:
+        writer.fail(state, transfer, Reason.TRANSFER_FAILED)
+    close(state, life, transport)
+    transport.retry_at = at
+
+
 def _open(state: ExecutorState, life: Life) -> None:
     state.transports[life] = Transport()
     state.out.append(ev.OpenTransport(life.name, life.epoch))
@@ -148,9 +166,7 @@ def _connect(state: ExecutorState, life: Life, transport: Transport) -> None:
     info = transport.peer_info
     if transport.link is Link.OPEN and info is not None:
         transport.link = Link.CONNECTING
-        state.out.append(
-            ev.ConnectTransport(life.name, life.epoch, info.metadata, info.base_address, info.num_blocks)
-        )
+        state.out.append(ev.ConnectTransport(life.name, life.epoch, info.metadata, info.base_address, info.num_blocks))
 
 
 def _introduce(state: ExecutorState, life: Life, transport: Transport) -> None:
