@@ -60,7 +60,6 @@ def test_h5_several_chunks_of_one_request_go_out_in_one_turn():
     assert len(the(out, Post).pieces) == 6
 
 
-
 def test_h5_chunks_that_waited_for_the_window_go_out_up_to_the_limit_in_one_turn():
     rig = prefiller(token_budget=4, piece_bytes=4 * BLOCK_BYTES, window_bytes=4 * BLOCK_BYTES)
     send_to(rig, 1, work(prompt(16, 1)))
