@@ -18,6 +18,7 @@ from baton.core.wire.sampling import SamplingParams
 
 VOCABULARY = 256
 END_TOKEN = 257
+FIRST_ARRIVAL_S = 0.3
 
 
 def draw_scenario(seed: int) -> Scenario:
@@ -25,32 +26,38 @@ def draw_scenario(seed: int) -> Scenario:
     rng = Random(seed)
     block_size = rng.choice((1, 2, 3, 4, 4, 8, 16))
     num_kv_layers = rng.choice((1, 1, 2))
-    lasts_s = rng.uniform(0.3, 3.0)
+    lasts_s = rng.choice((0.1, 0.5, 1.0, 2.0))
     max_model_len = block_size * rng.randint(6, 20) + rng.randint(0, block_size)
     executors = _draw_executors(rng, block_size, num_kv_layers, max_model_len)
     num_routers = rng.choice((1, 1, 1, 2))
-    faults_end_at = lasts_s + 1.0
+    faults_end_at = FIRST_ARRIVAL_S + lasts_s + 0.5
+    heartbeat_s = rng.choice((0.3, 0.6, 0.6, 1.0))
+    clients = _draw_clients(rng, block_size, max_model_len, num_routers, lasts_s)
     return Scenario(
         seed=seed,
         executors=executors,
         num_routers=num_routers,
         scheduler=SchedulerConfig(
-            max_queued=rng.choice((4096, 4096, 4096, 3)),
+            max_queued=rng.choice((4096, 4096, 4096, 4096, 4096, 5)),
             steps_ahead=rng.choice((0.5, 1.0, 2.0, 4.0)),
             bypass_s=rng.choice((0.02, 0.2, 5.0)),
         ),
         router=RouterConfig(
-            max_streams=rng.choice((8192, 8192, 4)), max_attempts=rng.choice((3, 8, 8)), settle_s=rng.choice((0.2, 0.5))
+            max_streams=rng.choice((8192, 8192, 8192, 8192, 10)), max_attempts=rng.choice((3, 8, 8, 50)), settle_s=rng.choice((0.3, 0.8))
         ),
         block_size=block_size,
         num_kv_layers=num_kv_layers,
         max_model_len=max_model_len,
-        clients=_draw_clients(rng, block_size, max_model_len, num_routers, lasts_s),
-        faults=draw_faults(rng, faults_end_at) if rng.random() < 0.75 else (),
+        clients=clients,
+        faults=draw_faults(rng, [client.at for client in clients], faults_end_at) if rng.random() < 0.75 else (),
         faults_end_at=faults_end_at,
+        heartbeat_s=heartbeat_s,
+        silence_s=rng.choice((2.2, 3.5)) * heartbeat_s,
         latency_s=rng.choice((1e-4, 5e-4, 5e-3)),
-        max_unread=rng.choice((1000, 1000, 40)),
+        max_unread=rng.choice((1000, 1000, 1000, 60)),
         transport=rng.choice(("tcp", "cma")),
+        bytes_per_s=rng.choice((1e6, 2e5, 2e4)),
+        fragment_s=rng.choice((2e-5, 2e-4, 2e-3)),
         end_one_in=rng.choice((0, 3, 8, 30)),
         is_told_of_exits=rng.random() < 0.8,
         keeps_addresses=rng.random() < 0.6,
@@ -70,7 +77,7 @@ def _draw_executors(
     specs = []
     for role, count in ((Role.PREFILL, num_prefill), (Role.DECODE, num_decode), (Role.UNIFIED, num_unified)):
         for index in range(count):
-            num_blocks = rng.choice((whole + 2, whole + 2, 2 * whole, 3 * whole, 8 * whole, max(3, whole // 2)))
+            num_blocks = rng.choice((whole + 2, whole + 2, 2 * whole, 2 * whole, 4 * whole, 8 * whole, max(3, whole // 2)))
             config = _draw_config(rng, layout)
             specs.append(ExecutorSpec(f"{role.name.lower()}{index}", role, num_blocks, config))
     return tuple(specs)
@@ -91,7 +98,7 @@ def _draw_config(rng: Random, layout: KvLayout) -> ExecutorConfig:
         total_window_bytes=rng.choice((piece_bytes, 64 * block_bytes, 64 * block_bytes)),
         parked_tokens=rng.choice((1, 4 * token_budget, 8192)),
         quarantine_blocks=rng.choice((0, 0, 1, 4)),
-        holding_interval_s=0.3,
+        holding_interval_s=0.5,
         router_silence_s=2.0,
     )
 
@@ -99,9 +106,9 @@ def _draw_config(rng: Random, layout: KvLayout) -> ExecutorConfig:
 def _draw_clients(
     rng: Random, block_size: int, max_model_len: int, num_routers: int, lasts_s: float
 ) -> tuple[Client, ...]:
-    num_clients = rng.choice((1, 3, 8, 16, 30))
+    num_clients = rng.choice((2, 6, 12, 24, 40))
     families = [[rng.randrange(VOCABULARY) for _ in range(max_model_len)] for _ in range(rng.randint(1, 3))]
-    is_burst = rng.random() < 0.3
+    is_burst = rng.random() < 0.4
     has_gone, has_stops, has_deadlines = rng.random() < 0.4, rng.random() < 0.3, rng.random() < 0.3
     max_choices = rng.choice((1, 1, 2, 4))
     clients = []
@@ -117,7 +124,7 @@ def _draw_clients(
         )
         clients.append(
             Client(
-                at=0.05 + (0.0 if is_burst else rng.uniform(0.0, lasts_s)),
+                at=FIRST_ARRIVAL_S + (0.0 if is_burst else rng.uniform(0.0, lasts_s)),
                 router=rng.randrange(num_routers),
                 prompt=tuple(prompt),
                 sampling=sampling,
@@ -138,7 +145,7 @@ def _draw_prompt(
     rng: Random, families: list[list[int]], max_model_len: int, block_size: int
 ) -> tuple[list[int], int]:
     """A prompt that shares a random length with its family, and how many tokens may follow."""
-    max_tokens = rng.choice((1, 1, 2, 5, 12, 24))
+    max_tokens = rng.choice((1, 2, 5, 12, 24, 40))
     longest = max_model_len - max_tokens
     if longest < 1:
         max_tokens, longest = 1, max_model_len - 1

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 STAGES = ("launch", "create", "record", "wait", "collect")
 
 
-def draw_faults(rng: Random, until: float) -> tuple[Fault, ...]:
-    """Each kind is on in about a third of the scenarios and has a rate of its own."""
+def draw_faults(rng: Random, arrivals: list[float], until: float) -> tuple[Fault, ...]:
+    """Each kind is on in about a third of the scenarios and has a rate of its own. Most come soon after an arrival."""
     faults = []
     for kind in FAULTS:
         if rng.random() < 0.65:
@@ -28,7 +28,7 @@ def draw_faults(rng: Random, until: float) -> tuple[Fault, ...]:
         for _ in range(rng.choice((1, 1, 2, 4, 8) if kind in GENTLE else (1, 1, 2, 3))):
             faults.append(
                 Fault(
-                    at=rng.uniform(0.02, until - 0.2),
+                    at=min(until - 0.01, _draw_time(rng, arrivals, until)),
                     kind=kind,
                     target=rng.randrange(1 << 16),
                     duration_s=rng.choice((0.01, 0.05, 0.2, 1.2, 1.8)),
@@ -37,6 +37,12 @@ def draw_faults(rng: Random, until: float) -> tuple[Fault, ...]:
                 )
             )
     return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+def _draw_time(rng: Random, arrivals: list[float], until: float) -> float:
+    if rng.random() < 0.2:
+        return rng.uniform(0.02, until)
+    return rng.choice(arrivals) + rng.choice((0.005, 0.05, 0.4)) * rng.random()
 
 
 def inject(world: World, fault: Fault) -> None:
@@ -51,6 +57,13 @@ def _pick(processes: list[Process], fault: Fault) -> Process | None:
     return processes[fault.target % len(processes)] if processes else None
 
 
+def _busy_first(world: World, fault: Fault) -> list[Process]:
+    """Often the executors that are computing or writing right now, if there are any."""
+    executors = world.executors()
+    busy = [p for p in executors if p.device is not None and not (p.device.is_idle and p.transfer_of().is_idle)]
+    return busy if busy and fault.detail < "l" else executors
+
+
 def _kill(world: World, fault: Fault, processes: list[Process]) -> bool:
     process = _pick(processes, fault)
     if process is None:
@@ -61,7 +74,7 @@ def _kill(world: World, fault: Fault, processes: list[Process]) -> bool:
 
 def kill_executor(world: World, fault: Fault) -> bool:
     """It dies now, its exit is seen `number` × 20 ms later (if anybody looks), it is back after `duration_s`."""
-    return _kill(world, fault, world.executors())
+    return _kill(world, fault, _busy_first(world, fault))
 
 
 def kill_scheduler(world: World, fault: Fault) -> bool:
@@ -74,7 +87,8 @@ def kill_router(world: World, fault: Fault) -> bool:
 
 def stop_process(world: World, fault: Fault) -> bool:
     """SIGSTOP for `duration_s`."""
-    process = _pick([p for p in world.processes.values() if p.is_alive and not p.is_stopped], fault)
+    processes = _busy_first(world, fault) if fault.number > 1 else list(world.processes.values())
+    process = _pick([p for p in processes if p.is_alive and not p.is_stopped], fault)
     if process is None:
         return False
     process.stop()

@@ -159,7 +159,7 @@ class Course:
     def _send_canaries(self) -> None:
         """More canaries than there are pairs, of two sizes, from every router; all must complete."""
         world, scenario = self.world, self.world.scenario
-        self._until(self._env.time.now + 1.0)
+        self._until(self._env.time.now + 0.3)
         num_pairs = sum(spec.role is Role.PREFILL for spec in scenario.executors) * sum(
             spec.role is Role.DECODE for spec in scenario.executors
         ) + sum(spec.role is Role.UNIFIED for spec in scenario.executors)

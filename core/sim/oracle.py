@@ -154,6 +154,11 @@ class Oracle:
         needs = per_choice * client.num_choices
         return longest > scenario.max_model_len or 2 * needs > self._smallest_pool or client.num_choices > slots
 
+    def refused_after_placement(self, who: str, reason: Reason | None) -> None:
+        """What is placed always fits; only a lost link can be news that the scheduler did not have yet."""
+        if reason is not Reason.LINK_BUSY or not self.fault_kinds:
+            self._env.fail("what is placed fits", f"{who} refused with {reason!r}, faults so far: {self._faults()}")
+
     def _faults(self) -> list[str]:
         return sorted(self.fault_kinds)
 

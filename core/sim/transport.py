@@ -20,8 +20,6 @@ from baton.core.sim.memory import KvMemory, Words
 from baton.core.sim.process import Process, ThreadMailbox
 
 MAX_FRAGMENTS = 3
-BYTES_PER_S = 2e5  #: of the tiny layout: a block of 4 tokens takes a few hundred microseconds
-FRAGMENT_S = 1e-4
 
 
 class Fragment:
@@ -77,9 +75,11 @@ class Agent:
 class Fabric:
     """What joins the transfer threads of all processes."""
 
-    def __init__(self, layout: KvLayout, kind: str) -> None:
+    def __init__(self, layout: KvLayout, kind: str, bytes_per_s: float = 2e5, fragment_s: float = 1e-4) -> None:
         self.layout = layout
         self.kind = kind  #: "cma" or "tcp"
+        self.bytes_per_s = bytes_per_s  #: cma: of the copy inside the post
+        self.fragment_s = fragment_s  #: tcp: about what a fragment takes to land
         self.agents: dict[bytes, Agent] = {}  #: by metadata, those of dead processes too
 
 
@@ -327,7 +327,7 @@ class TransferThread:
         fragment = op.fragments[index]
         slots, planes = fragment.slots, fragment.planes
         num_bytes = (slots[1] - slots[0]) * (planes[1] - planes[0]) * self._fabric.layout.slot_bytes
-        delay_s = num_bytes / BYTES_PER_S * (0.5 + self._env.random())
+        delay_s = num_bytes / self._fabric.bytes_per_s * (0.5 + self._env.random())
         self._env.time.after(delay_s, self.process.run, self._copied, op, index)
 
     def _copied(self, op: WriteOp, index: int) -> None:
@@ -357,7 +357,7 @@ class TransferThread:
         if agent.is_pumping or not agent.is_driving or not agent.inbound:
             return
         agent.is_pumping = True
-        self._env.time.after(FRAGMENT_S * (0.2 + self._env.random()), self.process.run, self._pumped, agent)
+        self._env.time.after(self._fabric.fragment_s * (0.2 + self._env.random()), self.process.run, self._pumped, agent)
 
     def _pumped(self, agent: Agent) -> None:
         agent.is_pumping = False

@@ -67,7 +67,7 @@ class World:
         self._next_request: dict[Life, int] = {}
         self._check_every = check_every
         self._record = record
-        self._fabric = Fabric(self.layout, scenario.transport)
+        self._fabric = Fabric(self.layout, scenario.transport, scenario.bytes_per_s, scenario.fragment_s)
         self._perform: dict[type, Callable[[Process, Any], None]] = {
             Transmit: self._transmit,
             Note: self._note,
@@ -268,6 +268,8 @@ class World:
 
     def _note(self, process: Process, command: Note) -> None:
         self.env.counters[f"note {process.role.name.lower()}: {command.what.split(':')[0]}"] += 1
+        if command.what.startswith("refused after placement"):
+            self.oracle.refused_after_placement(process.identity, command.reason)
         if self.env.trace is not None:
             self.env.tell(f"{process.identity} notes {command}")
 
