@@ -79,12 +79,12 @@ def _resolve(source: str) -> _Source:
         return _Source("tiny", write_tiny, "float64")
     if source == DEFAULT_MODEL:
         return _Source(source, convert_wheel, "float32")
-    if path.is_dir():
+    if source and path.is_dir():
         files = sorted(item for item in path.resolve().iterdir() if item.is_file())
         return _Source(f"{_plain(path.resolve().name)}-{_stamp(files)}", partial(convert_folder, path), "float32")
     if path.is_file() and path.suffix == ".gguf":
         return _Source(f"{_plain(path.stem)}-{_stamp([path.resolve()])}", partial(convert_gguf, path), "float32")
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+    if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source):
         return _Source(source.replace("/", "--"), partial(convert_hub, source), "float32")
     raise Incompatible(f"{source!r} is no folder, no GGUF file, no Hugging Face id and not {DEFAULT_MODEL!r} or 'tiny'")
 

@@ -15,11 +15,11 @@ TAKEN = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_c
 def convert_hub(model_id: str, folder: Path) -> None:
     """Download what a model folder needs (into the hub's own cache) and take it over."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         snapshot = snapshot_download(model_id, allow_patterns=[*TAKEN, "*.safetensors", "*.safetensors.index.json"])
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise Incompatible(f"the hub does not give {model_id!r}: {error}") from error
     convert_folder(Path(snapshot), folder)
 
