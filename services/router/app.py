@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from baton.services.router.access_log import begin_entry, write_entry
+from baton.services.router.auth import ApiKeys
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
@@ -40,8 +41,8 @@ def from_http(error: web.HTTPException) -> ApiError:
     return ApiError(error.status, error.reason, code=code)
 
 
-def error_middleware(config: HttpConfig) -> Any:
-    """Answers whatever a handler raises on purpose, and writes the access log."""
+def error_middleware(config: HttpConfig, api_keys: ApiKeys | None) -> Any:
+    """Lets in who may come in, answers whatever a handler raises on purpose, and writes the access log."""
 
     @web.middleware
     async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -51,6 +52,8 @@ def error_middleware(config: HttpConfig) -> Any:
             if len(request.headers) > config.max_headers:
                 limit = f"{len(request.headers)} headers, the limit is {config.max_headers}"
                 raise ApiError(431, limit, code="too_many_headers")
+            if api_keys is not None:
+                api_keys.check(request)
             response = await handler(request)
         except (ApiError, web.HTTPException) as raised:
             error = raised if isinstance(raised, ApiError) else from_http(raised)
@@ -104,9 +107,11 @@ def metrics_page(provider: Callable[[], bytes]) -> Handler:
     return answer
 
 
-def create_app(front: FrontEnd, config: HttpConfig, providers: Providers) -> web.Application:
-    """All routes. Serve it with `HttpServer`, which sets what aiohttp sets for each connection."""
-    app = web.Application(middlewares=[error_middleware(config)], client_max_size=config.max_body_bytes + 1)
+def create_app(
+    front: FrontEnd, config: HttpConfig, providers: Providers, api_keys: ApiKeys | None = None
+) -> web.Application:
+    """All routes; without keys anybody may call them. Serve it with `HttpServer`, which sets up the connections."""
+    app = web.Application(middlewares=[error_middleware(config, api_keys)], client_max_size=config.max_body_bytes + 1)
     completions = Completions(front, config)
     app.router.add_post("/v1/completions", completions.completion)
     app.router.add_post("/v1/chat/completions", completions.chat)

@@ -18,6 +18,7 @@ from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
 from baton.services.router.app import Providers, create_app
+from baton.services.router.auth import ApiKeys
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http_server import HttpServer
@@ -195,7 +196,7 @@ class Rig(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def open_rig(model: RouterModel, **settings: Any) -> AsyncIterator[Rig]:
+async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settings: Any) -> AsyncIterator[Rig]:
     """A served front end; on the way out nothing of any request may be left."""
     config = HttpConfig(served_names=("tiny", "tiny-alias"), **settings)
     machine = ScriptedMachine()
@@ -204,7 +205,7 @@ async def open_rig(model: RouterModel, **settings: Any) -> AsyncIterator[Rig]:
     front.limits = LIMITS
     probes: dict[str, Any] = {"health": lambda: (True, {"ok": True})}
     providers = Providers(lambda: probes["health"](), lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
-    server = HttpServer(create_app(front, config, providers), config)
+    server = HttpServer(create_app(front, config, providers, api_keys), config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"
     client = openai.AsyncOpenAI(base_url=url + "/v1", api_key="none", max_retries=0)

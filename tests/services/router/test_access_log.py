@@ -1,0 +1,44 @@
+"""One line for each request, also for those that fail or whose client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.services.router.rig import Rig
+
+LOGGER = "baton.router.access"
+
+
+async def test_each_request_is_one_line_with_its_numbers(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    rig.machine.num_cached_tokens = 4
+    body = {"model": "tiny", "prompt": "hello", "max_tokens": 7, "user": "someone"}
+    async with rig.http.post(rig.url + "/v1/completions", json=body, headers={"X-Request-Id": "trace-1"}) as response:
+        answer = await response.json()
+    await rig.post("/v1/completions", b"[]")
+    done, failed = (record.fields for record in caplog.records if record.name == LOGGER)
+    assert (done["trace_id"], done["reply_id"], done["status"]) == ("trace-1", answer["id"], 200)
+    assert (done["num_prompt_tokens"], done["num_output_tokens"], done["num_cached_tokens"]) == (5, 7, 4)
+    assert done["user"] == "someone"
+    assert (failed["status"], failed["code"]) == (400, "invalid_type")
+
+
+async def test_a_client_that_leaves_is_logged_as_gone(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    rig.machine.is_held = True
+    asking = asyncio.create_task(rig.complete())
+    await rig.machine.until(lambda: 1 in rig.machine.live)
+    asking.cancel()
+    await rig.machine.until(lambda: bool(rig.machine.gone))
+    await asyncio.gather(asking, return_exceptions=True)
+    (gone,) = (record.fields for record in caplog.records if record.name == LOGGER)
+    assert (gone["status"], gone["code"]) == (499, "client_gone")
+
+
+async def test_prompts_and_answers_are_not_logged(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    await rig.complete(prompt="a-secret-prompt", max_tokens=15)
+    assert "secret" not in caplog.text
