@@ -81,7 +81,10 @@ class PieceLanded(msgspec.Struct, frozen=True, tag=7):
 
 
 class PieceFailed(msgspec.Struct, frozen=True, tag=8):
-    """The handle of the piece reached ERR, or its post raised, or its agent was closed: it writes no more."""
+    """The handle of the piece reached ERR, or its post raised, or its agent was closed: it posts no more.
+
+    Over TCP, bytes that are under way may still land until the receiver closes its own agent for this writer.
+    """
 
     piece_id: int
     detail: str = ""

@@ -107,7 +107,7 @@ class ExecutorCore:
             m.ChunkPosted: lambda peer, msg: receiver.on_chunk_posted(state, peer, msg),
             m.ChunkLanded: lambda peer, msg: receiver.on_chunk_landed(state, peer, msg),
             m.Sealed: lambda peer, msg: receiver.on_sealed(state, peer, msg),
-            m.TransferClosed: lambda peer, msg: receiver.on_transfer_closed(state, peer, msg),
+            m.TransferClosed: lambda peer, msg: transports.on_transfer_closed(state, peer, msg),
         }
 
     def _on_received(self, event: Received) -> None:

@@ -42,9 +42,7 @@ def update_drive(state: ExecutorState, life: Life) -> None:
         return
     peer = state.peers.get(life.name)
     is_greeting = transport.link is Link.OPEN and peer is not None and peer.life == life
-    wanted = is_greeting or any(
-        incoming.is_moving for incoming in state.incoming.values() if incoming.peer == life
-    )
+    wanted = is_greeting or any(incoming.is_moving for incoming in state.incoming.values() if incoming.peer == life)
     if wanted != transport.is_driven:
         transport.is_driven = wanted
         state.out.append(Drive(life.name, life.epoch, wanted))

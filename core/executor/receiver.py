@@ -18,7 +18,8 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     """Name the blocks after the `num_held_blocks` that lie here already; the writer may touch them from now on."""
     num_prompt_blocks = state.layout.blocks_for(group.work.num_tokens)
     ids = group.first.block_ids[num_held_blocks:num_prompt_blocks]
-    transfer = Incoming(state.next_transfer_id(), life, group, len(ids))
+    generation = state.transports[life].generation
+    transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids))
     group.incoming = transfer
     state.incoming[transfer.transfer_id] = transfer
     ownership.own(group.first)
@@ -56,16 +57,26 @@ def on_sealed(state: ExecutorState, peer: Peer, message: m.Sealed) -> None:
     _activate_if_landed(state, transfer)
 
 
-def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClosed) -> None:
-    """The writer's word: nothing of it is in flight. Answers CloseTransfer, or ends the attempt."""
+def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClosed) -> bool:
+    """The writer's word: it has no handle any more. Answers CloseTransfer, or ends the attempt.
+
+    True when its blocks stay in quarantine until this end's agent is closed, which the caller is to command.
+    """
     transfer = _of(state, peer, message.transfer_id)
     if transfer is None:
-        return
+        return False
     group = transfer.group
     if message.reason is not None and not group.is_over:
         ownership.note_failure(state, group, message.reason, transfer.peer.name)
-    _release(state, transfer)
+    must_close = not message.is_clean and _is_agent_open(state, transfer)
+    if must_close:
+        transfer.is_writer_over = True
+        if transfer.status is not Transfer.QUARANTINED:
+            transfer.move(Transfer.QUARANTINED)
+    else:
+        _release(state, transfer)
     ownership.end_group(state, group)
+    return must_close
 
 
 def give_up(state: ExecutorState, group: SequenceGroup) -> None:
@@ -98,9 +109,9 @@ def ask_again(state: ExecutorState, life: Life) -> None:
             state.tell(life, m.CloseTransfer(transfer.transfer_id))
 
 
-def release_all(state: ExecutorState, life: Life) -> None:
-    """That writer is dead and this end's agent for it is closed: nothing can land any more."""
-    for transfer in [t for t in state.incoming.values() if t.peer == life]:
+def release_all(state: ExecutorState, life: Life, is_writer_dead: bool) -> None:
+    """This end's agent is closed: of a writer that is dead, or that has said that it posts no more, nothing lands."""
+    for transfer in [t for t in state.incoming.values() if t.peer == life and (is_writer_dead or t.is_writer_over)]:
         group = transfer.group
         if not group.is_over:
             ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
@@ -118,6 +129,12 @@ def _of(state: ExecutorState, peer: Peer, transfer_id: int) -> Incoming | None:
         state.counters["late_transfer_messages"] += 1
         return None
     return transfer
+
+
+def _is_agent_open(state: ExecutorState, transfer: Incoming) -> bool:
+    """Whether the agent that the transfer's writes come through may still receive."""
+    transport = state.transports.get(transfer.peer)
+    return transport is not None and transport.generation == transfer.generation and not transport.is_closed
 
 
 def _window_share(state: ExecutorState) -> int:

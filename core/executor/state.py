@@ -82,6 +82,8 @@ class ExecutorState:
         self.draining = False
         self.stopped = False  #: Exit was commanded
         self.counters: Counter[str] = Counter()
+        self.broken: set[Life] = set()  #: writing end: peers to whom a write did not reach DONE
+        self.num_agents = 0  #: opened so far
         self._next_seq_id = 0
         self._next_transfer_id = 0
         self._next_piece_id = 0

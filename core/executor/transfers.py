@@ -53,6 +53,7 @@ class Outgoing(_Status):
         "first_block",
         "group",
         "in_flight",
+        "is_clean",
         "is_given_up",
         "next_block",
         "num_chunks",
@@ -73,6 +74,7 @@ class Outgoing(_Status):
         self.chunks: dict[int, Chunk] = {}  #: not landed
         self.unsent: deque[Chunk] = deque()  #: with pieces to post
         self.in_flight: dict[int, tuple[Chunk, int]] = {}  #: piece id → chunk, bytes
+        self.is_clean = True  #: every handle so far reached DONE
         self.is_given_up = False  #: nothing more is sent; it closes when every handle is proven
         self.close_reason: Reason | None = None  #: why it was given up; None: every choice ended with its first token
 
@@ -80,12 +82,25 @@ class Outgoing(_Status):
 class Incoming(_Status):
     """Receiving end. Owns the first sequence's blocks until nothing can be written into them any more."""
 
-    __slots__ = ("first_tokens", "group", "landed", "num_blocks", "num_chunks", "peer", "posted", "transfer_id")
+    __slots__ = (
+        "first_tokens",
+        "generation",
+        "group",
+        "is_writer_over",
+        "landed",
+        "num_blocks",
+        "num_chunks",
+        "peer",
+        "posted",
+        "transfer_id",
+    )
 
-    def __init__(self, transfer_id: int, peer: Life, group: SequenceGroup, num_blocks: int) -> None:
+    def __init__(self, transfer_id: int, peer: Life, generation: int, group: SequenceGroup, num_blocks: int) -> None:
         super().__init__()
         self.transfer_id = transfer_id
         self.peer = peer
+        self.generation = generation  #: of this end's agent that the writes come through
+        self.is_writer_over = False  #: the writer posts no more, but what it posted may land until that agent is closed
         self.group = group
         self.num_blocks = num_blocks  #: blocks that the writer may touch
         self.posted: set[int] = set()
@@ -114,6 +129,7 @@ class Transport:
 
     __slots__ = (
         "base_address",
+        "generation",
         "in_flight",
         "is_closed",
         "is_driven",
@@ -126,7 +142,8 @@ class Transport:
         "window_bytes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int) -> None:
+        self.generation = generation  #: counts the agents of this process
         self.link = Link.OPENING
         self.metadata = b""
         self.base_address = 0

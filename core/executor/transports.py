@@ -51,7 +51,7 @@ def on_exited(state: ExecutorState, life: Life) -> None:
         transport = state.transports.get(dead)
         if transport is None or transport.is_closed:
             state.transports.pop(dead, None)
-            receiver.release_all(state, dead)
+            receiver.release_all(state, dead, is_writer_dead=True)
         elif transport.link is Link.CLOSING:
             transport.retry_at = None  # there is nobody to open it for: its closing is the proof
         else:
@@ -123,9 +123,17 @@ def on_closed(state: ExecutorState, event: ev.TransportClosed) -> None:
         return
     if transport.retry_at is None:
         del state.transports[life]
-        receiver.release_all(state, life)
     else:
         transport.is_closed = True
+    receiver.release_all(state, life, is_writer_dead=transport.retry_at is None)
+
+
+def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClosed) -> None:
+    """Receiving end: after a write that did not end well the connection is worth nothing; closing is the proof."""
+    if receiver.on_transfer_closed(state, peer, message):
+        transport = state.transports[peer.life]
+        if transport.link is not Link.CLOSING:
+            _start_again(state, peer.life, transport, state.now)
 
 
 def retry(state: ExecutorState) -> None:
@@ -157,7 +165,8 @@ def _start_again(state: ExecutorState, life: Life, transport: Transport, at: flo
 
 
 def _open(state: ExecutorState, life: Life) -> None:
-    state.transports[life] = Transport()
+    state.num_agents += 1
+    state.transports[life] = Transport(state.num_agents)
     state.out.append(ev.OpenTransport(life.name, life.epoch))
 
 

@@ -82,6 +82,8 @@ def on_piece_failed(state: ExecutorState, piece_id: int) -> None:
     transfer, _ = _take_back(state, piece_id)
     if transfer is None:
         return
+    transfer.is_clean = False
+    state.broken.add(transfer.peer)
     if transfer.is_given_up:
         _close_if_proven(state, transfer)
     else:
@@ -90,10 +92,13 @@ def on_piece_failed(state: ExecutorState, piece_id: int) -> None:
 
 
 def on_close_transfer(state: ExecutorState, peer: Peer, transfer_id: int) -> None:
-    """The receiver gives it up and waits for the proof. An unknown transfer has nothing in flight."""
+    """The receiver gives it up and waits for the proof. An unknown transfer has no handle any more.
+
+    How its handles ended is forgotten, so it counts as clean only if no write to this peer ever failed.
+    """
     transfer = state.outgoing.get((peer.life, transfer_id))
     if transfer is None:
-        state.tell(peer.life, m.TransferClosed(transfer_id, Reason.ABORTED))
+        state.tell(peer.life, m.TransferClosed(transfer_id, Reason.ABORTED, peer.life not in state.broken))
     else:
         fail(state, transfer, Reason.ABORTED)
 
@@ -248,7 +253,7 @@ def _finish_if_landed(state: ExecutorState, transfer: Outgoing) -> None:
 def _close_if_proven(state: ExecutorState, transfer: Outgoing) -> None:
     if transfer.in_flight:
         return
-    state.tell(transfer.peer, m.TransferClosed(transfer.transfer_id, transfer.close_reason))
+    state.tell(transfer.peer, m.TransferClosed(transfer.transfer_id, transfer.close_reason, transfer.is_clean))
     _forget(state, transfer)
 
 

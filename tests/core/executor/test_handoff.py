@@ -258,7 +258,7 @@ def test_h16_a_chunk_is_not_sent_again():
     assert the(out, m.AttemptFailed).reason is Reason.TRANSFER_FAILED
     assert only(out, m.TransferClosed) == []  # one handle is not proven yet
     out = rig.do(PieceLanded(other.piece_id))
-    assert the(out, m.TransferClosed) == m.TransferClosed(1, Reason.TRANSFER_FAILED)
+    assert the(out, m.TransferClosed) == m.TransferClosed(1, Reason.TRANSFER_FAILED, is_clean=False)
     assert rig.core.quiescent()
 
 
