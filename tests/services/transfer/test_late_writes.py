@@ -21,7 +21,7 @@ from baton.core.executor.events import (
     TransportFailed,
 )
 
-NUM_BLOCKS = 16  # of 4 MiB
+NUM_BLOCKS = 8  # of 4 MiB
 NUM_LOOKS = 20  #: over all of the memory, each a pass of some milliseconds
 
 LAST = 1000  #: id of a piece that fails by injection
