@@ -75,27 +75,38 @@ def error_middleware(config: HttpConfig, api_keys: ApiKeys | None) -> Any:
     return answer_errors
 
 
-def model_list(config: HttpConfig, front: FrontEnd) -> Handler:
-    created_s = int(time.time())
+class Models:
+    """The model under each of its names."""
 
-    async def models(_: web.Request) -> web.Response:
-        limits = front.limits
-        length = {"max_model_len": limits.max_model_len if limits else front.model.info.max_model_len}
-        entries = [
-            {"id": name, "object": "model", "created": created_s, "owned_by": "baton", **length}
-            for name in config.served_names
-        ]
-        body = msgspec.json.encode({"object": "list", "data": entries})
-        return web.Response(body=body, content_type="application/json")
+    def __init__(self, config: HttpConfig, front: FrontEnd) -> None:
+        self._names = config.served_names
+        self._front = front
+        self._created_s = int(time.time())
 
-    return models
+    async def list_all(self, _: web.Request) -> web.Response:
+        return json_answer({"object": "list", "data": [self._entry(name) for name in self._names]})
+
+    async def retrieve(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._names:
+            raise ApiError(404, f"the model {name!r} is not served here", param="model", code="model_not_found")
+        return json_answer(self._entry(name))
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        limits = self._front.limits
+        max_model_len = (limits or self._front.model.info).max_model_len
+        common = {"object": "model", "created": self._created_s, "owned_by": "baton"}
+        return {"id": name, **common, "max_model_len": max_model_len}
+
+
+def json_answer(value: Any, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(value), content_type="application/json")
 
 
 def probe(provider: Callable[[], tuple[bool, dict[str, Any]]]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         is_good, detail = provider()
-        status = 200 if is_good else 503
-        return web.Response(status=status, body=msgspec.json.encode(detail), content_type="application/json")
+        return json_answer(detail, 200 if is_good else 503)
 
     return answer
 
@@ -115,7 +126,9 @@ def create_app(
     completions = Completions(front, config)
     app.router.add_post("/v1/completions", completions.completion)
     app.router.add_post("/v1/chat/completions", completions.chat)
-    app.router.add_get("/v1/models", model_list(config, front))
+    models = Models(config, front)
+    app.router.add_get("/v1/models", models.list_all)
+    app.router.add_get("/v1/models/{name:.+}", models.retrieve)
     app.router.add_get("/health", probe(providers.health))
     app.router.add_get("/ready", probe(providers.ready))
     app.router.add_get("/metrics", metrics_page(providers.metrics))

@@ -11,6 +11,12 @@ import msgspec
 
 from baton.core.errors import Reason, ServingError
 
+MAX_MESSAGE_CHARS = 500  #: messages quote what the client sent, which may be megabytes
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[:MAX_MESSAGE_CHARS] + "…"
+
 
 class ApiError(ServingError):
     """A request gets this answer and no other."""
@@ -26,9 +32,9 @@ class ApiError(ServingError):
         retry_after_s: int | None = None,
     ) -> None:
         self.status = status
-        self.message = message
+        self.message = shortened(message)
         self.kind = kind
-        self.param = param
+        self.param = None if param is None else shortened(param)
         self.code = code
         self.retry_after_s = retry_after_s
         super().__init__(message)

@@ -201,3 +201,13 @@ async def test_null_means_the_default_and_neutral_values_are_taken(rig: Rig) -> 
     assert (await rig.complete(**fields))[0] == 200
     assert (await rig.complete(echo=False, suffix="", best_of=1, n=1, logit_bias={}))[0] == 200
     assert (await rig.chat(response_format={"type": "text"}, logprobs=False))[0] == 200
+
+
+async def test_an_error_quotes_little_of_what_was_sent(rig: Rig) -> None:
+    huge = "x" * 1_000_000
+    for fields in ({huge: 1}, {"user": huge}, {"stop": huge}, {"cache_salt": huge}):
+        error = await refused(rig, "/v1/completions", {"model": "tiny", "prompt": "x"} | fields)
+        assert len(str(error)) < 2000
+    status, answer = await rig.complete(model=huge)
+    assert status == 404
+    assert len(str(answer)) < 2000

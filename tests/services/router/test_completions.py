@@ -210,6 +210,9 @@ async def test_without_an_executor_requests_are_refused_before_they_are_tokenize
 async def test_the_other_pages_answer(rig: Rig) -> None:
     models = await rig.client.models.list()
     assert [entry.id for entry in models.data] == ["tiny", "tiny-alias"]
+    assert (await rig.client.models.retrieve("tiny-alias")).id == "tiny-alias"
+    with pytest.raises(openai.NotFoundError):
+        await rig.client.models.retrieve("other")
     for path, start in [("/health", b"{"), ("/ready", b"{"), ("/metrics", b"#")]:
         async with rig.http.get(rig.url + path) as response:
             assert response.status == 200
