@@ -21,7 +21,6 @@ from baton.services.executor.transfer.environment import configure_transport_env
 from baton.services.model.folder import read_model_info
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
-from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import DeviceSettings, Settings
@@ -99,9 +98,8 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         settings,
         ring,
         lambda own: ExecutorCore(own, device.layout, config, ring.hash_key),
-        layout_fingerprint=device.layout.fingerprint(),
+        layout=device.layout,
         capacity=measure(device, config, settings.device),
-        journal=open_journal(life, settings),
     )
     engine = Engine(process, device, "")
     engine.start()

@@ -16,12 +16,12 @@ from baton.core.router.events import Deliver, End
 from baton.core.router.machine import RouterCore
 from baton.core.wire.messages import Roster
 from baton.services.router.app import Providers, create_app
+from baton.services.router.auth import read_api_keys
 from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http_server import HttpServer
 from baton.services.router.model_folder import load_router_model
 from baton.services.runtime.entry import run_role
-from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import HttpSettings, Settings
@@ -78,14 +78,12 @@ class Front:
         folder = Path(settings.model.folder)
         ring = KeyRing(Path(settings.link.keys), settings.service.name)
         config = http_config(settings.http, folder)
-        journal = open_journal(life, settings)
-        self.process = Process(
-            life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster), journal=journal
-        )
+        api_keys = read_api_keys(Path(config.api_keys_file)) if config.api_keys_file else None
+        self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
         self.front = FrontEnd(self.process.driver.post, load_router_model(folder, ring.hash_key), config)
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
-        self.server = HttpServer(create_app(self.front, config, self._providers()), config)
+        self.server = HttpServer(create_app(self.front, config, self._providers(), api_keys), config)
 
     async def start(self) -> None:
         told = self.process.settings.http

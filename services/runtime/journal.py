@@ -1,14 +1,43 @@
-"""The journal of a service, where one was asked for."""
+"""The journal of a service, where one was asked for: a file for each life, buffered, flushed on every way out."""
 
 from __future__ import annotations
 
-from baton.services.runtime.driver import Journal
+from pathlib import Path
+from typing import BinaryIO
+
+from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
+from baton.core.ids import Peer
+from baton.core.journal import JournalHeader, JournalWriter
+from baton.core.layout import KvLayout
 from baton.services.runtime.lifecycle import Lifecycle
-from baton.services.runtime.settings import Settings, SettingsInvalid
+from baton.services.runtime.settings import Knobs, Settings, SettingsInvalid
+
+BUFFER_BYTES = 1 << 20
 
 
-def open_journal(life: Lifecycle, settings: Settings) -> Journal | None:
-    """None if no folder is set."""
+def open_journal(life: Lifecycle, settings: Settings, own: Peer, layout: KvLayout | None) -> JournalWriter | None:
+    """None if no folder is set. Raises SettingsInvalid if the file cannot be written."""
     if not settings.service.journal_folder:
         return None
-    raise SettingsInvalid("service.journal_folder: this build keeps no journal")
+    path = Path(settings.service.journal_folder) / f"{own.name}-{own.epoch}.journal"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("xb", buffering=BUFFER_BYTES)
+    except OSError as error:
+        raise SettingsInvalid(f"service.journal_folder: {error}") from error
+    life.before_exit(stream.flush)
+    return _begin(stream, settings, own, layout)
+
+
+def _begin(stream: BinaryIO, settings: Settings, own: Peer, layout: KvLayout | None) -> JournalWriter:
+    knobs: Knobs = settings.knobs
+    header = JournalHeader(
+        own=own,
+        heartbeat_s=settings.link.heartbeat_s,
+        silence_s=settings.link.silence_s,
+        executor=knobs if isinstance(knobs, ExecutorConfig) else None,
+        layout=layout,
+        scheduler=knobs if isinstance(knobs, SchedulerConfig) else None,
+        router=knobs if isinstance(knobs, RouterConfig) else None,
+    )
+    return JournalWriter(stream, header)

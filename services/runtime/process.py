@@ -12,10 +12,12 @@ import msgspec
 
 from baton.core.events import ConnectLink, Machine, Note
 from baton.core.ids import Capacity, Life, Peer, Role
+from baton.core.layout import KvLayout
 from baton.core.session.machine import LinkTiming, Transmit
 from baton.core.session.node import CloseLink, Node, OpenLink
 from baton.services.runtime.admin import AdminPages
-from baton.services.runtime.driver import Driver, Journal
+from baton.services.runtime.driver import Driver
+from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.metrics import Metrics
 from baton.services.runtime.settings import Settings
@@ -54,9 +56,8 @@ class Process:
         ring: KeyRing,
         make_machine: Callable[[Peer], ObservedMachine],
         *,
-        layout_fingerprint: bytes = b"",
+        layout: KvLayout | None = None,
         capacity: Capacity | None = None,
-        journal: Journal | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         service, link = settings.service, settings.link
@@ -66,11 +67,12 @@ class Process:
         limits = LinkLimits(queued_frames=link.queued_frames)
         self.links = Links(loop, Life(service.name, service.epoch), ring, self._post, limits)
         bound = self.links.bind(link.listen, beyond_loopback=True) if link.listen else ""
-        self.own = Peer(
-            service.name, settings.role, service.epoch, link.advertise or bound, layout_fingerprint, capacity
-        )
+        fingerprint = layout.fingerprint() if layout is not None else b""
+        address = link.advertise or bound
+        self.own = Peer(service.name, settings.role, service.epoch, address, fingerprint, capacity)
         self.machine = make_machine(self.own)
         timing = LinkTiming(link.heartbeat_s, link.silence_s)
+        journal = open_journal(life, settings, self.own, layout)
         self.driver = Driver(Node(self.own, self.machine, timing), loop, life.fail, journal)
         self._perform_links()
         self.metrics.add_gauges(self.machine.gauges)

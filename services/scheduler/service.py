@@ -9,7 +9,6 @@ from baton.core.errors import InvariantViolated
 from baton.core.ids import Role
 from baton.core.scheduler.machine import SchedulerCore
 from baton.services.runtime.entry import run_role
-from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import Settings
@@ -22,8 +21,7 @@ async def serve_scheduler(life: Lifecycle, settings: Settings) -> None:
     if not isinstance(config, SchedulerConfig):
         raise InvariantViolated("a scheduler needs a scheduler's knobs")
     ring = KeyRing(Path(settings.link.keys), settings.service.name)
-    journal = open_journal(life, settings)
-    process = Process(life, settings, ring, lambda own: SchedulerCore(own, config), journal=journal)
+    process = Process(life, settings, ring, lambda own: SchedulerCore(own, config))
     await process.serve()
     await life.stop_requested()
     process.shut()
