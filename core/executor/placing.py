@@ -20,7 +20,8 @@ def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
     if group is None:
         return
     group.peer = message.decode
-    _add_sequence(state, group, state.memory.pool.allocate(message.num_blocks))
+    held = _hold_prefix(state, group)
+    _add_sequence(state, group, held + state.memory.pool.allocate(message.num_blocks - len(held) // 4))
     _enqueue(state, group)
     early = state.early.pop(message.id, None)
     if early is not None:
@@ -31,7 +32,7 @@ def on_run(state: ExecutorState, message: m.Run) -> None:
     group = _admit(state, message, Kind.RUN)
     if group is None:
         return
-    _add_choices(state, group, message.num_blocks, b"")
+    _add_choices(state, group, message.num_blocks, _hold_prefix(state, group))
     _enqueue(state, group)
 
 
@@ -136,6 +137,13 @@ def _refuse(state: ExecutorState, group: SequenceGroup, reason: Reason, peer: Li
     ownership.count_prompt_tokens(state, group, group.num_uncounted)
     ownership.note_failure(state, group, reason)
     state.tell_scheduler(m.Ended(group.work_id))
+
+
+def _hold_prefix(state: ExecutorState, group: SequenceGroup) -> bytes:
+    """Blocks of the prefix index that the prompt starts with, but for the one that its last token lies in: held from
+    now on, so that neither its own allocation nor another's evicts them before its first step."""
+    chain = _chain(state, group, (group.work.num_tokens - 1) // state.layout.block_size)
+    return state.memory.pool.acquire(chain, state.memory.pool.match(chain))
 
 
 def _chain(state: ExecutorState, group: SequenceGroup, num_blocks: int) -> bytes:
