@@ -97,6 +97,7 @@ class ExecutorRig:
         self.pieces: deque[ev.Piece] = deque()
         self.turns: list[tuple[Any, float, list[Any]]] = []
         self.num_orders = 0
+        self.is_checked = True  #: off where a test has so many blocks that counting them takes all the time
 
     @property
     def state(self) -> Any:
@@ -112,7 +113,7 @@ class ExecutorRig:
                 self.steps.append(command.plan)
             elif isinstance(command, ev.Post):
                 self.pieces.extend(command.pieces)
-        if not self.state.stopped:
+        if self.is_checked and not self.state.stopped:
             self.core.check_invariants()
         return out
 
