@@ -108,7 +108,5 @@ def decode_body(body: bytes, body_type: type[Body]) -> Body:
             if named[1] == "unknown":
                 raise invalid(f"{param} is not supported", param, "unsupported_parameter") from None
         raise invalid(text, param or None, "invalid_type") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise invalid(f"the body is not valid JSON: {error}", code="invalid_json") from None
-    except RecursionError:
-        raise invalid("the body is nested too deeply", code="invalid_json") from None
