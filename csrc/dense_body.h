@@ -72,7 +72,7 @@ static void SIMD_NAME(norm_row)(const float *x, const float *weight, float epsil
     float sum = SIMD_NAME(vec_sum)(squares);
     for (; i < width; i++)
         sum += x[i] * x[i];
-    const float scale = 1.0f / sqrtf(sum / (float)width + epsilon);
+    const float scale = 1.0f / SIMD_NAME(square_root)(sum / (float)width + epsilon);
     for (i = 0; i + LANES <= width; i += LANES)
         vec_store(y + i, vec_load(x + i) * vec_fill(scale) * vec_load(weight + i));
     for (; i < width; i++)

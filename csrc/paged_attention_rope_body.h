@@ -8,7 +8,7 @@ static void SIMD_NAME(rotate_head)(float *head, const float *norm, float epsilon
         float squares = 0.0f;
         for (long d = 0; d < head_dim; d++)
             squares += head[d] * head[d];
-        const float scale = 1.0f / sqrtf(squares / (float)head_dim + epsilon);
+        const float scale = 1.0f / SIMD_NAME(square_root)(squares / (float)head_dim + epsilon);
         for (long d = 0; d < head_dim; d++)
             head[d] *= scale * norm[d];
     }

@@ -60,6 +60,16 @@ typedef float vec_unaligned_portable __attribute__((vector_size(16), aligned(4),
 
 typedef int ivec __attribute__((vector_size(4 * LANES)));
 
+/* The processor's own square root: a call of the C library's would tie a static build to libm. */
+static inline float SIMD_NAME(square_root)(float value)
+{
+#if HAS_X86_SETS
+    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(value)));
+#else
+    return sqrtf(value);
+#endif
+}
+
 /* exp of each element, relative error about 2e-7; below -87 it is exactly 0, above 88 it is exp(88). */
 static inline vec SIMD_NAME(vec_exp)(vec x)
 {

@@ -12,6 +12,8 @@ int main(void) {
     drive_block_pool();
     drive_ready_queue();
     drive_ledger();
+    drive_dense();
+    drive_paged_attention();
     puts("native core: every unit kept its invariants, every planted fault was found");
     return 0;
 }
