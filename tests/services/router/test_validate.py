@@ -1,0 +1,68 @@
+"""Any JSON in any field is either an ask within its ranges or an error for the client, never another exception."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baton.services.router.body import decode_body
+from baton.services.router.config import HttpConfig
+from baton.services.router.errors import ApiError
+from baton.services.router.types import Ask, ChatBody, CompletionBody
+from baton.services.router.validate import chat_ask, completion_ask
+
+CONFIG = HttpConfig(served_names=("tiny",))
+NUMBERS = st.one_of(st.integers(), st.integers(-(10**30), 10**30), st.floats(allow_nan=False), st.integers(-3, 300))
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.text(max_size=8))
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+)
+FIELDS = sorted({*CompletionBody.__struct_fields__, *ChatBody.__struct_fields__, "kv_transfer_params"})
+
+
+def ask_of(endpoint: str, fields: dict[str, Any]) -> Ask | ApiError:
+    prompt: dict[str, Any] = (
+        {"prompt": "x"} if endpoint == "completion" else {"messages": [{"role": "user", "content": "x"}]}
+    )
+    body = json.dumps({"model": "tiny"} | prompt | fields).encode()
+    try:
+        if endpoint == "completion":
+            return completion_ask(decode_body(body, CompletionBody), 260, CONFIG)
+        return chat_ask(decode_body(body, ChatBody), 260, CONFIG)
+    except ApiError as error:
+        return error
+
+
+@given(st.sampled_from(["completion", "chat"]), st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4))
+def test_any_json_in_any_field_is_an_ask_or_a_400_with_a_valid_body(endpoint: str, fields: dict[str, Any]) -> None:
+    found = ask_of(endpoint, fields)
+    if isinstance(found, ApiError):
+        assert found.status == 400
+        assert msgspec.json.decode(found.body())["error"]["message"]
+        return
+    assert found.max_tokens is None or found.min_tokens <= found.max_tokens
+    assert 1 <= found.num_choices <= CONFIG.max_choices
+    assert 0 <= found.temperature <= 2
+    assert 0 < found.top_p <= 1
+    assert 0 <= found.top_k < 260
+    assert all(0 <= token < 260 for token in (*found.stop_token_ids, *dict(found.logit_bias)))
+    assert -1 <= found.num_logprobs <= CONFIG.max_logprobs
+    assert 0 < found.timeout_s <= CONFIG.max_timeout_s
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_body_or_a_400(data: bytes) -> None:
+    for body_type in (CompletionBody, ChatBody):
+        try:
+            decode_body(data, body_type)
+        except ApiError as error:
+            assert error.status == 400
+
+
+def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
+    asks = [ask_of("completion", {"temperature": value}) for value in (0, 1e-300, 0.0009, 0.001)]
+    assert [ask.temperature for ask in asks] == [0, 0, 0, 0.001]
