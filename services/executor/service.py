@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -16,14 +17,14 @@ from baton.core.ids import Capacity, Role
 from baton.services.executor.compute_thread import ComputeThread
 from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
-from baton.services.executor.engine.load import load_device
+from baton.services.executor.engine.load import DeviceKind, load_device
 from baton.services.executor.transfer.environment import configure_transport_environment
 from baton.services.model.folder import read_model_info
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
-from baton.services.runtime.settings import DeviceSettings, Settings
+from baton.services.runtime.settings import DeviceSettings, Settings, SettingsInvalid
 from baton.services.transport.endpoints import is_local
 from baton.services.transport.keys import KeyRing
 
@@ -126,6 +127,8 @@ def make_device(settings: Settings, num_threads: int) -> Device:
     folder = Path(settings.model.folder) if settings.model.folder else None
     if told.kind == "fake":
         return make_fake(told, folder)
+    if told.kind not in get_args(DeviceKind):
+        raise SettingsInvalid(f"device.kind = {told.kind!r} is none of {', '.join(get_args(DeviceKind))}")
     memory = {"num_blocks": told.num_blocks} if told.num_blocks else {"kv_bytes": told.kv_bytes}
     return load_device(
         told.kind,  # type: ignore[arg-type]
