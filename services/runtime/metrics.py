@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from baton.core.events import Note
 
@@ -15,7 +15,10 @@ GaugeSource = Callable[[], Mapping[str, float]]
 
 
 class Metrics:
-    """One service's registry. `add_gauges(source)`: names to values, read at each scrape, shown as `baton_<name>`."""
+    """One service's registry. `add_gauges(source)`: names to values, read at each scrape, shown as `baton_<name>`.
+
+    A name that ends in `_total` is a counter: it never falls in a process's life.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -41,7 +44,8 @@ class Metrics:
         """For the registry."""
         for source in self._sources:
             for name, value in source().items():
-                yield GaugeMetricFamily(f"baton_{name}", name.replace("_", " "), value)
+                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                yield kind(f"baton_{name}", name.removesuffix("_total").replace("_", " "), value)
 
     def text(self) -> bytes:
         """The exposition text."""
