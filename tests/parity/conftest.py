@@ -31,7 +31,9 @@ def tiny_reference(tiny: Path) -> Reference:
 
 
 @pytest.fixture(scope="module", params=[PAIR, ALONE], ids=["pair", "alone"])
-def tiny_stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[LiveStack]:
+def tiny_stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tiny: Path
+) -> Iterator[LiveStack]:
     stack = LiveStack(
         tmp_path_factory.mktemp("run"), tiny, request.param, dict.fromkeys(("prefill", "decode", "unified"), CPU)
     )

@@ -1,0 +1,28 @@
+"""Questions for the tiny model, and the judge of its answers."""
+
+from __future__ import annotations
+
+import random
+
+from tests.parity.answers import Question, TokenAnswer
+from tests.support.reference import Reference
+
+NUM_BYTES = 256
+MAX_TOKENS = 6
+
+
+def questions(lengths: tuple[int, ...], seed: int, **fields: object) -> list[Question]:
+    rng = random.Random(seed)
+    return [
+        Question(tuple(rng.randrange(NUM_BYTES) for _ in range(length)), MAX_TOKENS, **fields)  # type: ignore[arg-type]
+        for length in lengths
+    ]
+
+
+def check_exact(reference: Reference, question: Question, answer: TokenAnswer) -> None:
+    tokens = answer.tokens[0]
+    assert len(tokens) == question.max_tokens
+    assert answer.finishes == (["length"],)
+    assert reference.is_exactly_greedy(question.prompt, tokens), f"prompt of {len(question.prompt)}: {tokens}"
+    judgement = reference.judge(question.prompt, tokens, answer.logprobs[0])
+    assert judgement.worst_logprob_error < 1e-9
