@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +13,7 @@ import msgspec
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated
 from baton.core.executor import events as ev
+from baton.core.executor.events import Piece
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Role
 from baton.services.executor.compute_thread import ComputeThread
@@ -34,7 +36,7 @@ TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, e
 class Engine:
     """The threads beside the machine and what they work on. They only post events."""
 
-    def __init__(self, process: Process, device: Device, faults: str) -> None:
+    def __init__(self, process: Process, device: Device) -> None:
         from baton.services.executor.transfer.region import KvRegion
         from baton.services.executor.transfer.thread import TransferThread  # loads NIXL: after its environment
 
@@ -44,7 +46,8 @@ class Engine:
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
         self.compute = ComputeThread(device, post, crash)
-        self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash)
+        faults = piece_faults(process.settings.device)
+        self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash, faults=faults)
         process.driver.perform(ev.Launch, self._launch)
         process.driver.perform(ev.Exit, self._exit)
         for command in TRANSFER_COMMANDS:
@@ -102,7 +105,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         layout=device.layout,
         capacity=measure(device, config, settings.device),
     )
-    engine = Engine(process, device, "")
+    engine = Engine(process, device)
     engine.start()
     process.dial_scheduler()
     await process.serve(engine.sickness)
@@ -154,6 +157,19 @@ def make_fake(told: DeviceSettings, folder: Path | None) -> FakeDevice:
     if info is not None:
         device.layout = msgspec.structs.replace(device.layout, tokenizer_fingerprint=info.tokenizer_fingerprint)
     return device
+
+
+def piece_faults(told: DeviceSettings) -> Callable[[Piece], str | None] | None:
+    """What shall go wrong with which write of KV; None: nothing."""
+    if not told.fail_one_piece_in and not told.piece_delay_s:
+        return None
+
+    def fault(piece: Piece) -> str | None:
+        if told.fail_one_piece_in and piece.piece_id % told.fail_one_piece_in == 0:
+            return "fail"
+        return f"delay:{told.piece_delay_s}" if told.piece_delay_s else None
+
+    return fault
 
 
 def measure(device: Device, config: ExecutorConfig, told: DeviceSettings) -> Capacity:

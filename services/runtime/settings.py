@@ -69,6 +69,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     step_time_s: float = 0.0  #: fake: how long a step lasts at least
     token_time_s: float = 0.0  #: fake: and for each of its tokens
     end_one_in: int = 0  #: fake: an answer ends about once in so many tokens; 0: never by itself
+    fail_one_piece_in: int = 0  #: fake: every so-many-th write of KV fails; 0: none
+    piece_delay_s: float = 0.0  #: fake: every write of KV is posted so much later
 
 
 class HttpSettings(HttpConfig, frozen=True, kw_only=True):
@@ -213,7 +215,17 @@ def _validate(settings: Settings) -> None:
         raise SettingsInvalid("model.folder is not set: make one with `baton model fetch` and name it with --model")
     if settings.role is Role.ROUTER and not settings.model.folder:
         raise SettingsInvalid("model.folder is not set: the router needs its tokenizer (--model)")
+    if settings.role.is_executor and settings.device.kind != "fake":
+        _refuse_fake_only(settings.device)
     try:
         settings.knobs.validate()
     except ValueError as error:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
+
+
+def _refuse_fake_only(device: DeviceSettings) -> None:
+    """A setting without effect is an error, not a silence."""
+    plain = DeviceSettings()
+    for name in ("step_time_s", "token_time_s", "end_one_in", "fail_one_piece_in", "piece_delay_s"):
+        if getattr(device, name) != getattr(plain, name):
+            raise SettingsInvalid(f"device.{name} has no effect on a device of kind {device.kind}: only on fake")

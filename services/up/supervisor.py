@@ -28,6 +28,7 @@ from baton.services.up.launcher import ChildExited, LauncherCore
 from baton.services.up.plan import LAUNCHER_NAME, ChildPlan, UpOptions, control_endpoint, plan_children
 
 READY_POLL_S = 0.1
+RUN_PREFIX = "baton-up-"
 STOP_TIMEOUT_S = 40.0  #: longer than a service's own drain
 
 
@@ -99,7 +100,8 @@ def launcher_settings(run_folder: Path, epoch: int, scheduler: str) -> Settings:
 
 async def supervise(life: Lifecycle, options: UpOptions, epoch: int) -> None:
     """Run a deployment until asked to stop."""
-    run_folder = Path(tempfile.mkdtemp(prefix="baton-"))
+    remove_left_folders(Path(tempfile.gettempdir()))
+    run_folder = Path(tempfile.mkdtemp(prefix=f"{RUN_PREFIX}{os.getpid()}-"))
     try:
         supervisor = Supervisor(life, options, run_folder, epoch)
         supervisor.start()
@@ -111,6 +113,14 @@ async def supervise(life: Lifecycle, options: UpOptions, epoch: int) -> None:
             await supervisor.stop()
     finally:
         shutil.rmtree(run_folder, ignore_errors=True)
+
+
+def remove_left_folders(parent: Path) -> None:
+    """Run folders, with their keys, of launchers that were killed."""
+    for folder in parent.glob(f"{RUN_PREFIX}[0-9]*-*"):
+        pid = folder.name.removeprefix(RUN_PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _tell_ready(supervisor: Supervisor) -> None:

@@ -66,6 +66,11 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, named: st
         load(Role.PREFILL, tmp_path, text, flags="--device fake")
 
 
+def test_c12_a_setting_without_effect_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsInvalid, match=r"device\.step_time_s has no effect"):
+        load(Role.DECODE, tmp_path, flags="--device cpu --model m --step-time-s 0.1")
+
+
 def test_an_unknown_variable_of_a_section_is_refused_and_a_foreign_one_is_not_ours(tmp_path: Path) -> None:
     load(Role.SCHEDULER, tmp_path, variables={"BATON_DATA": "/somewhere", "BATON": "x", "LINK_FOO": "1"})
     with pytest.raises(SettingsInvalid, match=r"link\.foo"):
