@@ -89,7 +89,7 @@ def _draw_config(rng: Random, layout: KvLayout) -> ExecutorConfig:
     piece_bytes = rng.choice((layout.slot_bytes, plane_bytes, block_bytes, block_bytes, 4 * block_bytes))
     return ExecutorConfig(
         token_budget=token_budget,
-        long_prefill_tokens=rng.choice((token_budget, token_budget, max(1, token_budget // 2))),
+        long_prefill_tokens=rng.choice((token_budget, token_budget, max(1, token_budget // 2), min(3, token_budget))),
         num_slots=min(token_budget, rng.choice((2, 4, 16, 64))),
         growth_reserve=rng.choice((1, 1, 2, layout.block_size, 512)),
         num_queued_steps=rng.choice((1, 2, 2)),
@@ -129,7 +129,7 @@ def _draw_clients(
                 prompt=tuple(prompt),
                 sampling=sampling,
                 num_choices=num_choices,
-                timeout_s=rng.choice((0.01, 0.1, 0.5)) if has_deadlines and rng.random() < 0.3 else 90.0,
+                timeout_s=rng.choice((0.01, 0.1, 0.5)) if has_deadlines and rng.random() < 0.3 else 1000.0,
                 priority_class=rng.choice((0, 0, 1)),
                 tenant=rng.choice(("", "a", "b")),
                 gone_after_s=rng.uniform(0.0, 0.5) if has_gone and rng.random() < 0.4 else None,

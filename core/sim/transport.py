@@ -1,8 +1,10 @@
 """The transfer thread of a simulated executor and what the bytes do, as measured on real transports.
 
 - `cma`: the post is the copy. It blocks the transfer thread; a stopped writer goes on later, a dead one writes no more.
-- `tcp`: the post is short; bytes land in order, in fragments, only while the receiver drives its agent. What a dead writer
-  had already handed to its kernel goes on landing until the receiver closes its agent for that peer.
+- `tcp`: the post is short; bytes land in order, in fragments, only while the receiver drives its agent. What a writer had
+  already handed to its kernel when it died, closed its agent or saw an error goes on landing until the receiver closes
+  its own agent for that peer.
+- An error makes a connection worthless: every piece on it fails, TransportFailed follows, later posts fail at once.
 - The first write of a pair is done only while the receiver drives, with both.
 - Source memory is read when bytes leave, not when they are posted.
 """
@@ -37,16 +39,21 @@ class Fragment:
 class WriteOp:
     """One posted piece until it is settled: after that it writes no more, whatever happens."""
 
-    __slots__ = ("fails_after", "fragments", "is_settled", "landing_life", "num_landed", "piece", "receiver", "writer")
+    __slots__ = (
+        "fails_after", "fragments", "has_left", "is_reported", "is_settled", "landing_life", "num_landed", "piece", "receiver",
+        "writer",
+    )  # fmt: skip
 
-    def __init__(self, piece: e.Piece, writer: Agent, receiver: Agent, fails_after: int | None) -> None:
+    def __init__(self, piece: e.Piece, writer: Agent, receiver: Agent) -> None:
         self.piece = piece
         self.writer = writer
         self.receiver = receiver
         self.fragments: list[Fragment] = []
         self.num_landed = 0
-        self.fails_after = fails_after  #: fault: the handle goes to ERR after so many fragments
-        self.is_settled = False
+        self.fails_after: int | None = None  #: fault: the handle goes to ERR after so many fragments
+        self.has_left = False  #: what may still land is in the kernel, no longer read from the source
+        self.is_reported = False  #: the writer's handle reached DONE or ERR
+        self.is_settled = False  #: no byte of it can land any more
         self.landing_life = 0  #: the destination block's use that this write belongs to
 
 
@@ -60,6 +67,7 @@ class Agent:
         self.metadata = f"{process.identity}#{serial}".encode()
         self.base_address = 4096 * (serial + 1)
         self.is_open = True
+        self.is_broken = False  #: writer: a write ended in an error
         self.is_driving = False
         self.inbound: deque[Fragment] = deque()  #: tcp: bytes that wait for this end's progress
         self.is_pumping = False
@@ -243,39 +251,64 @@ class TransferThread:
                 self._env.time.after(self._env.random() * 5e-3, land)
 
     def _close(self, command: e.CloseTransport) -> None:
-        """Ends the agent: as writer, its open pieces write no more; as receiver, nothing lands through it any more."""
+        """Ends the agent: as writer, its open pieces are failed; as receiver, nothing lands through it any more."""
         key = (command.peer, command.peer_epoch)
         agent = self._agents.pop(key, None)
         if agent is not None:
             self._shut(agent)
-            for op in list(agent.ops.values()):
-                settle(op)
-                self._mailbox.post(e.PieceFailed(op.piece.piece_id, "the agent was closed"))
-            agent.ops.clear()
+            self._fail_ops(agent, "the agent was closed", 0.0)
         self._mailbox.post(e.TransportClosed(*key), self._env.random() * 1e-3)
 
     def _shut(self, agent: Agent) -> None:
+        """As receiver: what has not landed never will; the writer learns it at its next post or poll."""
         agent.is_open = False
         agent.is_driving = False
         self._answer_knocks(agent)
         fragments, agent.inbound = list(agent.inbound), deque()
         for op in dict.fromkeys(fragment.op for fragment in fragments):
-            op.writer.process.transfer_of().fail_later(op, "the peer closed")
+            settle(op)
+            if not op.is_reported:
+                op.writer.process.transfer_of().break_agent(op.writer, "the peer closed")
+
+    def break_agent(self, agent: Agent, detail: str) -> None:
+        """As writer: an error was seen on this connection."""
+        if agent.is_broken or not agent.is_open or not self.process.is_alive:
+            return
+        agent.is_broken = True
+        self._fail_ops(agent, detail, self._env.random() * 2e-2)
+        self._mailbox.post(e.TransportFailed(agent.peer, agent.peer_epoch, detail))
+
+    def _fail_ops(self, agent: Agent, detail: str, delay_s: float) -> None:
+        for op in list(agent.ops.values()):
+            op.is_reported = True
+            self._orphan(op)
+            self._mailbox.post(e.PieceFailed(op.piece.piece_id, detail), delay_s)
+        agent.ops.clear()
 
     # ---- writing
 
     def _post(self, piece: e.Piece) -> None:
         agent = self._agents.get((piece.peer, piece.peer_epoch))
-        if agent is None or agent.remote is None or not agent.remote.is_reachable:
+        if agent is None or agent.remote is None or agent.is_broken:
+            self._mailbox.post(e.PieceFailed(piece.piece_id, "the post raised: no connection"))
+            return
+        if not agent.remote.is_reachable:
             self._mailbox.post(e.PieceFailed(piece.piece_id, "the post raised: no peer"))
+            self.break_agent(agent, "the post raised")
             return
         fails_after = None
         if self.num_failing_pieces:
             self.num_failing_pieces -= 1
-            fails_after = int(self._env.random() * MAX_FRAGMENTS)
-        op = WriteOp(piece, agent, agent.remote, fails_after)
+            self._env.counters["piece failed"] += 1
+            if self._env.random() < 0.3:
+                self._mailbox.post(e.PieceFailed(piece.piece_id, "refused before its post"))
+                return
+            fails_after = int(self._env.random() * 2)
+        op = WriteOp(piece, agent, agent.remote)
         self._check_destination(op)
         op.fragments = self._cut(op)
+        if fails_after is not None:
+            op.fails_after = min(fails_after, len(op.fragments) - 1)
         agent.ops[piece.piece_id] = op
         self.memory.num_outgoing[piece.source_block] += 1
         if self._fabric.kind == "cma":
@@ -317,7 +350,7 @@ class TransferThread:
             self._resume()
             return
         if index == op.fails_after or not op.receiver.process.is_alive:
-            self.fail_later(op, "the post raised")
+            self.break_agent(op.writer, "the post raised")
             self._resume()
             return
         if index == len(op.fragments):
@@ -337,19 +370,11 @@ class TransferThread:
 
     def _finish(self, op: WriteOp) -> None:
         """The handle reached DONE; the thread sees it at its next poll."""
-        if op.is_settled:
-            return
         settle(op)
-        if op.writer.ops.pop(op.piece.piece_id, None) is not None:
+        if not op.is_reported:
+            op.is_reported = True
+            op.writer.ops.pop(op.piece.piece_id, None)
             self._mailbox.post(e.PieceLanded(op.piece.piece_id, 1e-5), self._env.random() * 3e-4)
-
-    def fail_later(self, op: WriteOp, detail: str) -> None:
-        """The handle goes to ERR: what has not landed never lands; the thread sees it some time later."""
-        if op.is_settled:
-            return
-        settle(op)
-        if op.writer.ops.pop(op.piece.piece_id, None) is not None and self.process.is_alive:
-            self._mailbox.post(e.PieceFailed(op.piece.piece_id, detail), self._env.random() * 5e-2)
 
     # ---- receiving (tcp)
 
@@ -378,43 +403,47 @@ class TransferThread:
     def _land_inbound(self, fragment: Fragment) -> None:
         op = fragment.op
         thread = op.writer.process.transfer_of()
-        if op.num_landed == op.fails_after:
-            thread.fail_later(op, "injected")
+        if op.num_landed == op.fails_after and not op.is_reported:
+            op.writer.process.run(thread.break_agent, op.writer, "injected")
+        if op.is_settled:
             return
         land(fragment, self._env.fail)
-        if op.num_landed == len(op.fragments):
-            if op.writer.process.is_alive:
-                op.writer.process.run(thread._finish, op)
-            else:
-                settle(op)
+        if op.num_landed < len(op.fragments):
+            return
+        if op.is_reported:
+            settle(op)
+            self._env.counters["write outlives its error"] += 1
+        else:
+            op.writer.process.run(thread._finish, op)
+            settle(op)
 
     # ---- the end of a life
 
     def die(self) -> None:
         """This process is dead: see the module for what its bytes do now."""
+        self._jobs.clear()
         for agent in self._agents.values():
-            agent.is_open = False
-            fragments, agent.inbound = list(agent.inbound), deque()
-            for op in dict.fromkeys(fragment.op for fragment in fragments):
-                op.writer.process.transfer_of().fail_later(op, "the peer died")
-            self._answer_knocks(agent)
+            self._shut(agent)
             for op in list(agent.ops.values()):
+                op.is_reported = True
                 self._orphan(op)
             agent.ops.clear()
-        self._jobs.clear()
 
     def _orphan(self, op: WriteOp) -> None:
-        """What the kernel already has goes on; the rest is gone."""
+        """Nobody at the writer waits for it any more. What its kernel already has goes on; the rest is gone."""
         waiting = [fragment for fragment in op.receiver.inbound if fragment.op is op]
-        if not op.receiver.is_reachable or not waiting or self._env.random() < 0.3:
-            settle(op)
-            return
-        kept = waiting[: 1 + int(self._env.random() * len(waiting))]
+        kept = waiting[: int(self._env.random() * (1 + len(waiting)))] if op.receiver.is_reachable else []
         for fragment in kept:
             fragment.words = self.memory.cut(op.piece.source_block, fragment.slots, fragment.planes)
-        op.fragments = [fragment for fragment in op.fragments if fragment not in waiting or fragment in kept]
         if len(kept) < len(waiting):
             op.receiver.inbound = deque(f for f in op.receiver.inbound if f.op is not op or f in kept)
+            op.fragments = [f for f in op.fragments if f not in waiting or f in kept]
+        if not kept:
+            settle(op)
+            return
+        # its source is free from here on: the bytes have left it
+        self.memory.num_outgoing[op.piece.source_block] -= 1
+        op.has_left = True
         self._env.counters["write outlives its writer"] += 1
 
 
@@ -426,7 +455,8 @@ def settle(op: WriteOp) -> None:
     source, destination = op.writer.process.memory, op.receiver.process.memory
     assert source is not None
     assert destination is not None
-    source.num_outgoing[op.piece.source_block] -= 1
+    if not op.has_left:
+        source.num_outgoing[op.piece.source_block] -= 1
     destination.num_incoming[op.piece.destination_block] -= 1
 
 

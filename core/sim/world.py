@@ -36,6 +36,8 @@ SCHEDULER = "scheduler"
 LAUNCHER = "launcher"
 MAX_WAKES_AT_ONCE = 50
 GIVE_UP_DRAIN_S = 8.0
+LATE_END_S = 0.02  #: after its deadline a request must have ended, if its router runs
+LONG_S = 100.0  #: deadlines that are there for safety only
 
 Recorder = Callable[[Process, float, Any, list[Any]], None]
 
@@ -305,7 +307,13 @@ class World:
         )  # fmt: skip
         if client.gone_after_s is not None:
             self.env.time.after(client.gone_after_s, process.run, self._leave, process, request_id, stream)
+        if client.timeout_s < LONG_S:
+            self.env.time.after(client.timeout_s + LATE_END_S, process.run, self._check_deadline, process, stream)
         process.hand(arrive)
+
+    def _check_deadline(self, process: Process, stream: Stream) -> None:
+        if stream.ended is None:
+            self.env.fail("deadlines are kept", f"{process.identity}: a request without its end {LATE_END_S} s later")
 
     def _leave(self, process: Process, request_id: int, stream: Stream) -> None:
         if stream.ended is None:

@@ -165,9 +165,48 @@ def test_closing_the_writers_agent_fails_its_pieces_before_it_says_closed() -> N
     writer.transfer.take(e.Post((piece(),)))
     bench.run()
     writer.transfer.take(e.CloseTransport("d", 1))
-    reader.transfer.take(e.Drive("p", 1, True))
-    before = content(reader, 2)
     bench.run()
     kinds = [type(event) for event in bench.heard["p/1"][-2:]]
     assert kinds == [e.PieceFailed, e.TransportClosed]
-    assert content(reader, 2) == before
+    assert writer.transfer.is_idle
+
+
+@pytest.mark.parametrize("ending", ["close", "error", "death"])
+def test_bytes_outlive_what_the_writer_says_until_the_receiver_closes_its_own_agent(ending: str) -> None:
+    outlived = 0
+    for seed in range(30):
+        bench = Bench("tcp", seed)
+        writer, reader = connect(bench, drives=False)
+        before = content(reader, 2), content(reader, 3)
+        writer.transfer.take(e.Post((piece(1, 2), piece(2, 3))))
+        bench.run()
+        if ending == "close":
+            writer.transfer.take(e.CloseTransport("d", 1))
+        elif ending == "error":
+            writer.transfer.break_agent(writer.transfer._agents["d", 1], "a test")
+        else:
+            writer.die()
+            writer.transfer.die()
+        bench.run()
+        reader.transfer.take(e.Drive("p", 1, True))
+        bench.run()
+        outlived += (content(reader, 2), content(reader, 3)) != before
+        reader.transfer.take(e.CloseTransport("p", 1))
+        bench.run()
+        assert reader.memory.num_incoming == [0] * 8
+        assert writer.memory.num_outgoing == [0] * 8
+    assert 0 < outlived < 30
+
+
+@pytest.mark.parametrize("kind", ["tcp", "cma"])
+def test_an_error_fails_every_piece_of_the_connection_and_then_the_transport(kind: str) -> None:
+    for seed in range(20):
+        bench = Bench(kind, seed)
+        writer, _ = connect(bench)
+        writer.transfer.num_failing_pieces = 1
+        writer.transfer.take(e.Post((piece(1, 2), piece(2, 3))))
+        bench.run()
+        ends = [event for event in bench.heard["p/1"] if isinstance(event, e.PieceFailed | e.PieceLanded)]
+        assert sorted(event.piece_id for event in ends) == [1, 2]
+        refused = any("refused" in event.detail for event in ends if isinstance(event, e.PieceFailed))
+        assert any(isinstance(event, e.TransportFailed) for event in bench.heard["p/1"]) != refused
