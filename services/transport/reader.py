@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import zmq
 
+_NOBLOCK = int(zmq.NOBLOCK)  # arithmetic on the library's enumerations costs more than a receive
 MESSAGES_PER_CALL = 256  #: then others get their share of the loop
 
 
@@ -52,8 +53,10 @@ class SocketReader:
             if self._is_closed:
                 return
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames = [self._socket.recv(_NOBLOCK, copy=False)]
             except zmq.Again:
                 return
+            while frames[-1].more:  # a message comes whole
+                frames.append(self._socket.recv(_NOBLOCK, copy=False))
             self._receive(frames)
         self.nudge()

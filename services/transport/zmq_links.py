@@ -24,6 +24,8 @@ from baton.services.transport.keys import KeyRing, KeysUnusable
 from baton.services.transport.reader import SocketReader
 from baton.services.transport.zap import DOMAIN, Doorkeeper
 
+_NOBLOCK = int(zmq.NOBLOCK)
+_FIRST_PART = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 RECONNECT_MS = 50
 MAX_RECONNECT_MS = 1000
 PING_MS = 1000  #: ZeroMQ's own, so that a half-open connection is dialed again
@@ -193,7 +195,7 @@ class Links:
 
     def _send_dialed(self, command: Transmit, dialed: _Dialed) -> None:
         try:
-            dialed.socket.send(command.data, zmq.NOBLOCK)
+            dialed.socket.send(command.data, _NOBLOCK)
         except zmq.Again:
             self.counters.full += 1
             self._renew(command.link, dialed)
@@ -210,7 +212,8 @@ class Links:
 
     def _send_accepted(self, command: Transmit, bound: zmq.Socket[bytes]) -> None:
         try:
-            bound.send_multipart([command.link.encode("latin-1"), command.data], zmq.NOBLOCK)
+            bound.send(command.link.encode("latin-1"), _FIRST_PART)
+            bound.send(command.data, _NOBLOCK)  # where the first part was taken, the rest is
         except zmq.Again:
             self.counters.full += 1
             self._post(LinkFull(command.link))
