@@ -26,6 +26,13 @@ class Executor:
             work.num_tokens, work.max_new_tokens, work.num_choices, capacity.growth_reserve, capacity.block_size
         )
 
+    def fits_empty(self, work: Work) -> bool:
+        """Whether it could serve its part if it held nothing else, to the last token."""
+        wanted, capacity = self.demand(work), self.capacity
+        if self.peer.role.runs_decode:
+            return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
+        return wanted.prefill_blocks <= capacity.num_blocks
+
     @property
     def life(self) -> Life:
         return self.peer.life

@@ -73,20 +73,13 @@ class Fleet:
             return Demand(1, 1, 1, work.num_choices)
         return min(demands, key=lambda demand: demand.decode_blocks)
 
-    def fits_empty(self, work: Work, executor: Executor) -> bool:
-        """Whether the executor could serve its part if it held nothing else, to the last token."""
-        wanted, capacity = executor.demand(work), executor.capacity
-        if executor.peer.role.runs_decode:
-            return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
-        return wanted.prefill_blocks <= capacity.num_blocks
-
     def never_fits(self, work: Work) -> dict[str, float] | None:
         """The numbers that say why no executor could ever serve this, or None."""
         decodes = [e for e in self if e.peer.role.runs_decode]
         prefills = [e for e in self if e.peer.role is not Role.DECODE]
         if not decodes or not prefills:
             return None
-        if all(any(self.fits_empty(work, e) for e in kind) for kind in (decodes, prefills)):
+        if all(any(e.fits_empty(work) for e in kind) for kind in (decodes, prefills)):
             return None
         wanted = self.least_demand(work)
         largest = max(e.capacity.num_blocks for e in decodes)

@@ -276,7 +276,7 @@ class SchedulerCore:
         head = self._queue.first()
         if head is None or head.passed_at is None or self._now - head.passed_at < self.config.bypass_s:
             return set()
-        able = [e for e in self._fleet if self._fleet.fits_empty(head.submit.work, e)]
+        able = [e for e in self._fleet if e.fits_empty(head.submit.work)]
         prefills = [e for e in able if e.can_prefill]
         decodes = [e for e in able if e.can_decode]
         has_prefill = any(self._fleet.ledger.available(e.index)[0] >= head.demand.prefill_blocks for e in prefills)

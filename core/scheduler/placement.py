@@ -55,8 +55,10 @@ class Placement:
         return Place(prefill, min(able, key=lambda d: (self._load(d), -self._held(waiting, d), d.peer.name)))
 
     def _has_room(self, waiting: Waiting, decode: Executor) -> bool:
-        demand = decode.demand(waiting.submit.work)
-        return self._has(decode, demand.decode_blocks, demand.num_slots)
+        """Room for what it takes at once, on an executor that could hold it to its last token."""
+        work = waiting.submit.work
+        demand = decode.demand(work)
+        return self._has(decode, demand.decode_blocks, demand.num_slots) and decode.fits_empty(work)
 
     def _has(self, executor: Executor, num_blocks: int, num_slots: int) -> bool:
         blocks, slots = self._fleet.ledger.available(executor.index)
