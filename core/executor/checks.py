@@ -45,7 +45,7 @@ def gauges(state: ExecutorState) -> dict[str, float]:
     """Values by name; those of requests are back at zero when the executor is quiescent."""
     memory = state.memory
     values: dict[str, float] = {
-        "blocks_total": memory.pool.num_blocks,
+        "blocks": memory.pool.num_blocks,
         "blocks_free": memory.pool.num_free,
         "blocks_cached": memory.pool.num_cached,
         "blocks_granted": memory.outstanding_blocks,

@@ -25,8 +25,8 @@ async def settle(stack: Stack, load: Load) -> None:
     await stack.quiescent()
     for name in stack.running:
         gauges = await stack.gauges(name)
-        if "blocks_total" in gauges:
-            assert gauges["blocks_free"] == gauges["blocks_total"], name
+        if "blocks" in gauges:
+            assert gauges["blocks_free"] == gauges["blocks"], name
             assert gauges["transfers_quarantined"] == 0, name
 
 
