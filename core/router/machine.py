@@ -199,7 +199,7 @@ class RouterCore:
         fresh = choice.merge(record.offset, record.tokens, record.finish)
         if fresh:
             self._out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, choice.finish))
-            self._end_if_over(stream)
+            self._end_if_over(stream, peer.life)
 
     def _on_holding(self, peer: Peer, message: m.Holding) -> None:
         """Levels, not edges: what this router does not know is aborted, what it misses for too long is resumed."""
@@ -338,8 +338,14 @@ class RouterCore:
         for life in self._holders(leg):
             self._tell_life(life, m.Abort(leg.id))
 
-    def _end_if_over(self, stream: Stream) -> None:
+    def _end_if_over(self, stream: Stream, ended_by: Life | None = None) -> None:
+        """Whoever did not see the leg's end must not wait for it: the scheduler that may still place it, or a decode
+        executor whose prefill executor ended it with the first token."""
         for leg in [leg for leg in stream.legs if leg.is_over]:
+            if leg.state is not LegState.PLACED:
+                self._abort(leg)
+            elif leg.decode is not None and ended_by not in (None, leg.decode):
+                self._tell_life(leg.decode, m.Abort(leg.id))
             self._forget(leg)
         if stream.is_over:
             self._finish(stream, None, {})
