@@ -95,6 +95,8 @@ class ExecutorRig:
         self.now = 100.0
         self.steps: deque[StepPlan] = deque()
         self.pieces: deque[ev.Piece] = deque()
+        self.transports: deque[Any] = deque()  #: unanswered OpenTransport, ConnectTransport, CloseTransport
+        self.num_agents = 0
         self.turns: list[tuple[Any, float, list[Any]]] = []
         self.num_orders = 0
         self.is_checked = True  #: off where a test has so many blocks that counting them takes all the time
@@ -113,6 +115,8 @@ class ExecutorRig:
                 self.steps.append(command.plan)
             elif isinstance(command, ev.Post):
                 self.pieces.extend(command.pieces)
+            elif isinstance(command, (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport)):
+                self.transports.append(command)
         if self.is_checked and not self.state.stopped:
             self.core.check_invariants()
         return out
@@ -192,6 +196,22 @@ class ExecutorRig:
             out += self.piece_landed()
         return out
 
+    def answer_transport(self) -> list[Any]:
+        """The transfer thread does the oldest thing that it was asked; a closed agent's pieces fail first."""
+        command = self.transports.popleft()
+        key = (command.peer, command.peer_epoch)
+        if isinstance(command, ev.OpenTransport):
+            self.num_agents += 1
+            return self.do(ev.TransportOpened(*key, b"agent %d" % self.num_agents, 4096))
+        if isinstance(command, ev.ConnectTransport):
+            return self.do(ev.TransportConnected(*key))
+        mine = [piece for piece in self.pieces if (piece.peer, piece.peer_epoch) == key]
+        out = []
+        for piece in mine:
+            self.pieces.remove(piece)
+            out += self.do(ev.PieceFailed(piece.piece_id, "its agent was closed"))
+        return out + self.do(ev.TransportClosed(*key))
+
     def connect(self, peer: Peer) -> list[Any]:
         """Open the transport to a peer whose session is up, until chunks may move."""
         out = self.do(ev.TransportOpened(peer.name, peer.epoch, b"here", 0))
@@ -248,7 +268,7 @@ def decoder(*peers: Peer, **knobs: Any) -> ExecutorRig:
 
 
 def send_to(rig: ExecutorRig, number: int, asked: m.Work, to: Peer = D, *, transfer_id: int | None = None) -> list[Any]:
-    """Place a prefill whose receiver has already named its blocks (100, 101, …)."""
+    """Place a prefill whose receiver has already named its blocks (100, 101, …), so that its transfer is open."""
     blocks = range(100, 100 + rig.layout.blocks_for(asked.num_tokens))
     receive = m.Receive(transfer_id or number, AttemptId(number, 0), 0, packed(blocks), 1 << 40)
     rig.hear(to, receive)
