@@ -137,7 +137,7 @@ class ExecutorCore:
             state.routers.pop(peer.name, None)
             state.router_left_at[peer.life] = state.now
         else:
-            for work_id in [i for i, (p, _) in state.early.items() if p.life == peer.life]:
+            for work_id in [i for i, early in state.early.items() if early.peer.life == peer.life]:
                 del state.early[work_id]
             transports.on_peer_down(state, peer)
 
@@ -151,6 +151,7 @@ class ExecutorCore:
             if left_at + state.config.router_silence_s <= state.now:
                 self._end_router(life)
         transports.retry(state)
+        placing.expire_early(state)
         if state.now >= self._holding_at:
             self._holding_at = state.now + state.config.holding_interval_s
             for peer in state.routers.values():
@@ -177,8 +178,8 @@ class ExecutorCore:
 
     def _on_close_transfer(self, peer: Peer, message: m.CloseTransfer) -> None:
         state = self.state
-        for work_id, (owner, receive) in list(state.early.items()):
-            if owner.life == peer.life and receive.transfer_id == message.transfer_id:
+        for work_id, early in list(state.early.items()):
+            if early.peer.life == peer.life and early.message.transfer_id == message.transfer_id:
                 del state.early[work_id]
         writer.on_close_transfer(state, peer, message.transfer_id)
 
@@ -263,6 +264,7 @@ class ExecutorCore:
         state = self.state
         wakes = [left_at + state.config.router_silence_s for left_at in state.router_left_at.values()]
         wakes += [t.retry_at for t in state.transports.values() if t.is_closed and t.retry_at is not None]
+        wakes += [early.expires_at for early in state.early.values()]
         if state.deadlines.first is not None:
             wakes.append(state.deadlines.first)
         if state.routers:

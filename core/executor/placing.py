@@ -8,11 +8,14 @@ from baton.core.errors import Reason
 from baton.core.events import Note
 from baton.core.executor import ownership, pairing, receiver, tokens, writer
 from baton.core.executor.sequence import Kind, Sequence, SequenceGroup
-from baton.core.executor.state import ExecutorState
+from baton.core.executor.state import EarlyReceive, ExecutorState
 from baton.core.executor.tokens import HASH_BYTES
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.kv.demand import Demand, demand
 from baton.core.wire import messages as m
+
+
+EARLY_S = 2.0  #: how long a Receive waits for its Prefill
 
 
 def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
@@ -25,7 +28,7 @@ def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
     _enqueue(state, group)
     early = state.early.pop(message.id, None)
     if early is not None:
-        on_receive(state, *early)
+        on_receive(state, early.peer, early.message)
 
 
 def on_run(state: ExecutorState, message: m.Run) -> None:
@@ -64,11 +67,19 @@ def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:
         transport.window_bytes = max(1, message.window_bytes)
     group = state.groups.get(message.id)
     if group is None:
-        state.early[message.id] = (peer, message)
+        state.early[message.id] = EarlyReceive(peer, message, state.now + EARLY_S)
     elif group.kind is Kind.PREFILL and group.peer == peer.life and group.outgoing is None:
         writer.open_transfer(state, peer, message, group)
     else:
         state.tell(peer.life, m.TransferClosed(message.transfer_id, Reason.INTERNAL))
+
+
+def expire_early(state: ExecutorState) -> None:
+    """A Prefill that did not come was lost with its scheduler: the receiver resumes its attempt (seen by nobody else)."""
+    for work_id, early in list(state.early.items()):
+        if early.expires_at <= state.now:
+            del state.early[work_id]
+            state.tell(early.peer.life, m.TransferClosed(early.message.transfer_id, Reason.PEER_LOST))
 
 
 def abort(state: ExecutorState, work_id: AttemptId) -> None:

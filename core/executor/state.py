@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from baton.core.config import ExecutorConfig
 from baton.core.deadlines import Deadlines
@@ -28,6 +28,14 @@ class PendingCopy:
         self.copy = copy
         self.source = source
         self.destination = destination
+
+
+class EarlyReceive(NamedTuple):
+    """A Receive that overtook its Prefill."""
+
+    peer: Peer
+    message: Receive
+    expires_at: float  #: a scheduler says both in one turn: what has not come by now was lost with it
 
 
 class LaunchedStep:
@@ -67,7 +75,7 @@ class ExecutorState:
         self.incoming: dict[int, Incoming] = {}  #: receiving end: by transfer id, until closed
         self.outgoing: dict[tuple[Life, int], Outgoing] = {}  #: writing end: until closed
         self.pieces: dict[int, Outgoing] = {}  #: pieces with the transfer thread
-        self.early: dict[AttemptId, tuple[Peer, Receive]] = {}  #: writing end: Receives whose Prefill has not come yet
+        self.early: dict[AttemptId, EarlyReceive] = {}  #: writing end: Receives whose Prefill has not come yet
         self.scheduler: Peer | None = None  #: while its session is up
         self.routers: dict[str, Peer] = {}  #: whose session is up
         self.router_left_at: dict[Life, float] = {}  #: routers with attempts here whose session is down
