@@ -6,6 +6,7 @@ and by nobody else; the free credit of a process at rest is what it granted at i
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from baton.core.events import ConnectLink
@@ -83,10 +84,21 @@ class Eavesdropper:
             sender = other.role if other is not None else None
             if sender is None:
                 return f"{event.link}: Data {frame.number}"
-            return f"{event.link}: {decode_message(frame.body, sender, process.role)!s:.400}"
+            return f"{event.link}: {_brief(decode_message(frame.body, sender, process.role))}"
         if isinstance(event, ConnectLink):
             return f"ConnectLink {event.peer.name}"
-        return f"{event!s:.400}"
+        return _brief(event)
+
+
+_BYTES = re.compile(r"""b(["'])(?:\\.|(?!\1).)*\1""")
+_PLAIN = re.compile(
+    r"(temperature|top_k|top_p|min_p|\w+_penalty|ignore_eos|logit_bias|num_logprobs|layout_fingerprint|logprobs)=[^ )]*,? ?"
+)
+
+
+def _brief(value: Any) -> str:
+    """Without long bytes and what hardly ever matters."""
+    return _PLAIN.sub("", _BYTES.sub("b''", str(value)))[:600]
 
 
 def _message(data: bytes, sender: Role, receiver: Role) -> Any:

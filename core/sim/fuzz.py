@@ -26,7 +26,7 @@ CANARY_WITHIN_S = 60.0  #: and until all canaries are complete
 INVENTORY_WITHIN_S = 10.0
 HANDSHAKE_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.05
-UNTOLD_PATIENCE_S = 6.0  #: where nobody tells of exits: how long quarantine is waited for before its owner restarts
+UNTOLD_PATIENCE_S = 10.0  #: where nobody tells of exits: how long quarantine is waited for before its owner restarts
 MAX_EVENTS = 400_000
 QUIET_LINES = ("<- Wake()", "Holding(live=())")  #: not worth telling
 
@@ -107,7 +107,7 @@ class Course:
             if env.time.now >= last:
                 env.fail("rest", f"{when}: {'; '.join(world.restless())}")
             self._until(env.time.now + LOOK_EVERY_S)
-            if not world.scenario.is_told_of_exits and not world.oracle.num_live:
+            if not world.scenario.is_told_of_exits:
                 patience -= LOOK_EVERY_S
                 if patience < 0:
                     patience = UNTOLD_PATIENCE_S
@@ -128,7 +128,8 @@ class Course:
 
     def _restart_the_restless(self) -> None:
         for process in self.world.executors():
-            if not process.node.machine.quiescent():
+            is_idle = process.device is None or process.device.is_idle
+            if is_idle and not process.node.machine.quiescent():
                 self._env.counters["restarted to end a quarantine"] += 1
                 self.world.kill(process, 0.01, 0.01)
 
@@ -213,7 +214,7 @@ def tell_story(scenario: Scenario, max_lines: int = 80, **options: Any) -> list[
     lines: list[str] = []
 
     def listen(now: float, line: str) -> None:
-        if not line.endswith(QUIET_LINES) and " Beat " not in line:
+        if not line.endswith(QUIET_LINES) and " Beat " not in line and ": Holding(" not in line:
             lines.append(f"{now:10.6f}  {line}")
 
     run(scenario, trace=listen, **options)
