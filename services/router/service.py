@@ -33,6 +33,7 @@ class RosterWatch:
     """The router's machine; tells the HTTP side which executors there are, as the scheduler last said."""
 
     def __init__(self, machine: RouterCore, tell: Callable[[tuple[Peer, ...]], None]) -> None:
+        self.next_wake = machine.next_wake
         self._machine = machine
         self._tell = tell
         self.check_invariants = machine.check_invariants
@@ -40,15 +41,13 @@ class RosterWatch:
         self.gauges = machine.gauges
         self.readiness = machine.readiness
 
-    @property
-    def next_wake(self) -> float | None:
-        return self._machine.next_wake
-
     def handle(self, event: Any, now: float) -> Any:
         """See `baton.core.events.Machine`."""
         if isinstance(event, Received) and isinstance(event.message, Roster):
             self._tell(event.message.executors)
-        return self._machine.handle(event, now)
+        commands = self._machine.handle(event, now)
+        self.next_wake = self._machine.next_wake
+        return commands
 
 
 def limits_of(executors: tuple[Peer, ...]) -> Limits | None:

@@ -29,7 +29,7 @@ class SocketReader:
         self._receive = receive
         self._is_due = False
         self._is_closed = False
-        self._descriptor = socket.getsockopt(zmq.FD)
+        self._descriptor = int(socket.getsockopt(zmq.FD))
         loop.add_reader(self._descriptor, self._take)
         self.nudge()
 

@@ -15,8 +15,8 @@ from tests.support.tcp_proxy import TcpProxy
 class ProxiedLinks:
     """A proxy before each process that others dial."""
 
-    def __init__(self) -> None:
-        self.ports = {name: free_port() for name in ("prefill", "decode")}
+    def __init__(self, executors: tuple[str, ...]) -> None:
+        self.ports = {name: free_port() for name in executors}
         self.proxies: dict[str, TcpProxy] = {}
 
     async def start(self, stack: Stack) -> None:
@@ -38,7 +38,7 @@ class ProxiedLinks:
 
 async def with_proxies(stage: Stage) -> None:
     async with asyncio.timeout(HANG_LIMIT_S), stage.open(NAMES, {}) as stack:
-        links = ProxiedLinks()
+        links = ProxiedLinks(("prefill", "decode"))
         await links.start(stack)
         for name in NAMES:
             stack.start(name)
