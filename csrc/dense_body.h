@@ -42,8 +42,9 @@ static void SIMD_NAME(panel_product)(const struct dense_call *call, long panel, 
     const long piece = num_rows > 2 * TILE_ROWS ? L1_PANEL_FLOATS / TILE_COLUMNS : call->num_inputs;
     for (long k = 0; k < call->num_inputs; k += piece) {
         const long depth = call->num_inputs - k < piece ? call->num_inputs - k : piece;
+        const float *end = weights + (k + depth) * TILE_COLUMNS; /* the next piece, or the next panel's first one */
         SIMD_NAME(product)(num_rows, x + k, call->x_stride, weights + k * TILE_COLUMNS, TILE_COLUMNS, depth, sums,
-                           TILE_COLUMNS, k > 0);
+                           TILE_COLUMNS, k > 0, end, depth * TILE_COLUMNS * (long)sizeof(float));
     }
 }
 

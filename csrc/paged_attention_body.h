@@ -50,42 +50,70 @@ static void SIMD_NAME(soften)(float *scores, long num_valid, struct SIMD_NAME(ro
             vec_store(weighted + d, vec_load(weighted + d) * vec_fill(kept));
 }
 
-static inline void SIMD_NAME(transpose_tile)(const float *key, long key_stride, float *columns, long num_slots, long head_dim)
+static inline const float *SIMD_NAME(slot_of)(const struct kv_memory *kv, const int32_t *table, long position)
+{
+    return kv->layer + table[position / kv->block_size] * kv->block_stride +
+           position % kv->block_size * kv->num_kv_heads * kv->head_dim;
+}
+
+/* Fetches one head of one slot into the cache. */
+static inline void SIMD_NAME(fetch_ahead)(const float *head, long head_dim)
+{
+    for (long d = 0; d < head_dim; d += 16)
+        __builtin_prefetch(head + d, 0, 2);
+}
+
+/* Slots become columns; meanwhile the slots that lie `ahead` floats behind them are fetched. */
+static inline void SIMD_NAME(transpose_keys)(const float *key, long stride, long ahead, float *columns, long num_slots,
+                                             long head_dim)
 {
     long s = 0;
 #if HAS_X86_SETS
-    for (; s + 4 <= num_slots; s += 4, key += 4 * key_stride)
+    for (; s + 4 <= num_slots; s += 4, key += 4 * stride) {
+        for (long i = 0; i < 4; i++)
+            SIMD_NAME(fetch_ahead)(key + i * stride + ahead, head_dim);
         for (long d = 0; d < head_dim; d += 4) {
-            __m128 r0 = _mm_loadu_ps(key + d), r1 = _mm_loadu_ps(key + key_stride + d);
-            __m128 r2 = _mm_loadu_ps(key + 2 * key_stride + d), r3 = _mm_loadu_ps(key + 3 * key_stride + d);
+            __m128 r0 = _mm_loadu_ps(key + d), r1 = _mm_loadu_ps(key + stride + d);
+            __m128 r2 = _mm_loadu_ps(key + 2 * stride + d), r3 = _mm_loadu_ps(key + 3 * stride + d);
             _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
             float *to = columns + d * ATTENTION_TILE + s;
             _mm_storeu_ps(to, r0), _mm_storeu_ps(to + ATTENTION_TILE, r1);
             _mm_storeu_ps(to + 2 * ATTENTION_TILE, r2), _mm_storeu_ps(to + 3 * ATTENTION_TILE, r3);
         }
+    }
 #endif
-    for (; s < num_slots; s++, key += key_stride)
+    for (; s < num_slots; s++, key += stride)
         for (long d = 0; d < head_dim; d++)
             columns[d * ATTENTION_TILE + s] = key[d];
 }
 
-/* Slots [first, first + num_slots) of a sequence, gathered from its blocks: keys as columns, values as rows. */
+static inline void SIMD_NAME(copy_values)(const float *value, long stride, long ahead, float *rows, long num_slots,
+                                          long head_dim)
+{
+    for (long s = 0; s < num_slots; s++, value += stride, rows += head_dim) {
+        SIMD_NAME(fetch_ahead)(value + ahead, head_dim);
+        for (long d = 0; d < head_dim; d += LANES)
+            vec_store(rows + d, vec_load(value + d));
+    }
+}
+
+/* Slots [first, first + num_slots) of a sequence, gathered from its blocks: keys as columns, values as rows. The tile
+ * after it is fetched meanwhile, if it begins before `end`. */
 static void SIMD_NAME(load_tile)(const struct attention_call *call, const int32_t *table, long head, long first,
-                                 long num_slots, struct attention_tile *tile)
+                                 long num_slots, long end, struct attention_tile *tile)
 {
     const struct kv_memory *kv = &call->kv;
-    const long slot_stride = kv->num_kv_heads * kv->head_dim;
+    const long stride = kv->num_kv_heads * kv->head_dim;
     for (long done = 0; done < num_slots;) {
-        const long offset = (first + done) % kv->block_size;
+        const long position = first + done, offset = position % kv->block_size;
         const long in_block = kv->block_size - offset;
         const long count = num_slots - done < in_block ? num_slots - done : in_block;
-        const float *key = kv->layer + table[(first + done) / kv->block_size] * kv->block_stride + offset * slot_stride +
-                           head * kv->head_dim;
-        const float *value = key + kv->plane_stride;
-        SIMD_NAME(transpose_tile)(key, slot_stride, tile->keys + done, count, kv->head_dim);
-        for (long s = 0; s < count; s++)
-            for (long d = 0; d < kv->head_dim; d += LANES)
-                vec_store(tile->values + (done + s) * kv->head_dim + d, vec_load(value + s * slot_stride + d));
+        const float *key = SIMD_NAME(slot_of)(kv, table, position) + head * kv->head_dim;
+        const long next = position + ATTENTION_TILE;
+        const long ahead = next < end ? SIMD_NAME(slot_of)(kv, table, next) + head * kv->head_dim - key : 0;
+        SIMD_NAME(transpose_keys)(key, stride, ahead, tile->keys + done, count, kv->head_dim);
+        SIMD_NAME(copy_values)(key + kv->plane_stride, stride, ahead, tile->values + done * kv->head_dim, count,
+                               kv->head_dim);
         done += count;
     }
 }
@@ -103,11 +131,11 @@ static void SIMD_NAME(attend_span)(const struct attention_call *call, const stru
         sums[r] = (struct SIMD_NAME(row_sums)){-INFINITY, 0.0f};
     for (long start = first; start < end; start += ATTENTION_TILE) {
         const long num_slots = end - start < ATTENTION_TILE ? end - start : ATTENTION_TILE;
-        SIMD_NAME(load_tile)(call, table, task->head, start, num_slots, tile);
+        SIMD_NAME(load_tile)(call, table, task->head, start, num_slots, task->position + task->num_tokens, tile);
         const long num_columns = (num_slots + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
         for (long c = 0; c < num_columns; c += TILE_COLUMNS)
             SIMD_NAME(product)(num_rows, tile->queries, head_dim, tile->keys + c, ATTENTION_TILE, head_dim,
-                               tile->scores + c, ATTENTION_TILE, 0);
+                               tile->scores + c, ATTENTION_TILE, 0, tile->keys, 0);
         for (long r = 0; r < num_rows; r++) {
             const long valid = task->position + r / group + 1 - start;
             SIMD_NAME(soften)(tile->scores + r * ATTENTION_TILE, valid < num_slots ? valid : num_slots, sums + r,
@@ -116,7 +144,7 @@ static void SIMD_NAME(attend_span)(const struct attention_call *call, const stru
         long d = 0;
         for (; d + TILE_COLUMNS <= head_dim; d += TILE_COLUMNS)
             SIMD_NAME(product)(num_rows, tile->scores, ATTENTION_TILE, tile->values + d, head_dim, num_slots,
-                               weighted + d, head_dim, 1);
+                               weighted + d, head_dim, 1, tile->values, 0);
         if (d < head_dim)
             SIMD_NAME(half_product)(num_rows, tile->scores, tile->values + d, head_dim, num_slots, weighted + d);
     }

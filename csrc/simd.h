@@ -101,17 +101,20 @@ static inline float SIMD_NAME(vec_sum)(vec value)
     return parts[0];
 }
 
-/* c[rows][TILE_COLUMNS] (+)= a[rows][depth] · b[depth][TILE_COLUMNS]; each element sums over depth from 0 upwards. */
+/* c[rows][TILE_COLUMNS] (+)= a[rows][depth] · b[depth][TILE_COLUMNS]; each element sums over depth from 0 upwards.
+ * Meanwhile memory from `ahead` on is fetched into the cache, ahead_step bytes further for each step of depth. */
 __attribute__((always_inline)) static inline void SIMD_NAME(product_rows)(
     const int rows, const float *a, long a_stride, const float *b, long b_stride, long depth, float *c, long c_stride,
-    int is_continued)
+    int is_continued, const char *ahead, long ahead_step)
 {
     vec sums[TILE_ROWS][2];
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < 2; v++)
             sums[r][v] = is_continued ? vec_load(c + r * c_stride + v * LANES) : vec_fill(0.0f);
-    for (long k = 0; k < depth; k++) {
+    for (long k = 0; k < depth; k++, ahead += ahead_step) {
         const vec b0 = vec_load(b + k * b_stride), b1 = vec_load(b + k * b_stride + LANES);
+        if (rows > 1) /* one row only streams, which the processor foresees by itself */
+            __builtin_prefetch(ahead, 0, 2);
         for (int r = 0; r < rows; r++) {
             const vec factor = vec_fill(a[r * a_stride + k]);
             sums[r][0] = vec_fma(factor, b0, sums[r][0]);
@@ -123,14 +126,21 @@ __attribute__((always_inline)) static inline void SIMD_NAME(product_rows)(
             vec_store(c + r * c_stride + v * LANES, sums[r][v]);
 }
 
-/* The same for any number of rows, in tiles that stay in registers. */
+/* The same for any number of rows, in tiles that stay in registers. While they pass over b, the `ahead_bytes` behind
+ * `ahead` are fetched: what comes after b, so that memory and arithmetic work at the same time. */
 __attribute__((unused)) static void SIMD_NAME(product)(
     long rows, const float *a, long a_stride, const float *b, long b_stride, long depth, float *c, long c_stride,
-    int is_continued)
+    int is_continued, const void *ahead, long ahead_bytes)
 {
-#define PRODUCT_ROWS(n) SIMD_NAME(product_rows)(n, a, a_stride, b, b_stride, depth, c, c_stride, is_continued)
-    for (; rows >= TILE_ROWS; rows -= TILE_ROWS, a += TILE_ROWS * a_stride, c += TILE_ROWS * c_stride)
+    const long full = rows / TILE_ROWS, rest = rows % TILE_ROWS;
+    const long num_tiles = full + (rest + 3) / 4;
+    const long step = ahead_bytes / (depth * num_tiles);
+    const char *next = ahead;
+#define PRODUCT_ROWS(n) SIMD_NAME(product_rows)(n, a, a_stride, b, b_stride, depth, c, c_stride, is_continued, next, step)
+    for (; rows >= TILE_ROWS; rows -= TILE_ROWS, a += TILE_ROWS * a_stride, c += TILE_ROWS * c_stride) {
         PRODUCT_ROWS(TILE_ROWS);
+        next += step * depth;
+    }
     while (rows > 0) {
         const int now = rows >= 4 ? 4 : (int)rows;
         switch (now) {
@@ -139,7 +149,7 @@ __attribute__((unused)) static void SIMD_NAME(product)(
         case 2: PRODUCT_ROWS(2); break;
         default: PRODUCT_ROWS(1); break;
         }
-        rows -= now, a += now * a_stride, c += now * c_stride;
+        rows -= now, a += now * a_stride, c += now * c_stride, next += step * depth;
     }
 #undef PRODUCT_ROWS
 }
