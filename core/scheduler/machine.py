@@ -272,18 +272,22 @@ class SchedulerCore:
         return most_prefill, most_decode
 
     def _collecting(self) -> set[int]:
-        """The executors that collect freed blocks for an overdue head: at most one of each kind."""
+        """The executor that collects freed blocks for an overdue head. A decode executor only when a prefill executor
+        that is paired with it has the prompt's blocks; until then one that could be."""
         head = self._queue.first()
         if head is None or head.passed_at is None or self._now - head.passed_at < self.config.bypass_s:
             return set()
         able = [e for e in self._fleet if e.fits_empty(head.submit.work)]
-        prefills = [e for e in able if e.can_prefill]
-        decodes = [e for e in able if e.can_decode]
-        has_prefill = any(self._fleet.ledger.available(e.index)[0] >= head.demand.prefill_blocks for e in prefills)
-        pool = decodes if has_prefill or not prefills else prefills
+        pairs = {p.life: [d for d in able if d.can_decode and p.life in d.pairs] for p in able if p.can_prefill}
+        prefills = [p for p in able if pairs.get(p.life)]
+        with_blocks = [p for p in prefills if self._free_blocks(p) >= head.demand.prefill_blocks]
+        pool = [d for p in with_blocks for d in pairs[p.life]] or prefills or [e for e in able if e.can_run]
         if not pool:
             return set()
-        return {max(pool, key=lambda e: (self._fleet.ledger.available(e.index)[0], e.peer.name)).index}
+        return {max(pool, key=lambda e: (self._free_blocks(e), e.peer.name)).index}
+
+    def _free_blocks(self, executor: Executor) -> int:
+        return self._fleet.ledger.available(executor.index)[0]
 
     def _place(self, waiting: Waiting, place: Place) -> None:
         submit, work_id = waiting.submit, waiting.submit.id
