@@ -177,9 +177,9 @@ class Network:
     ) -> None:
         """The frame is in the reader's socket: it survives what happens to the connection from here on."""
         if generation == connection.generation:
-            reader.run(self._read, connection, way, generation, reader, link, data)
+            reader.run(self.read_socket, connection, way, generation, reader, link, data)
 
-    def _read(
+    def read_socket(
         self, connection: Connection, way: Direction, generation: int, reader: Process, link: str, data: bytes
     ) -> None:
         if generation == connection.generation:

@@ -79,12 +79,20 @@ class Process:
         self.is_stopped = True
 
     def go_on(self) -> None:
-        """Everything that waited happens in its order; a new stop or the end of the life ends that."""
+        """All that waited happens: in order for each socket and thread, in any order among them."""
         self.is_stopped = False
-        while self._backlog and not self.is_stopped:
-            call, args = self._backlog.popleft()
-            if self.is_alive:
-                call(*args)
+        sources: dict[Any, deque[tuple[Call, tuple[Any, ...]]]] = {}
+        for call, args in self._backlog:
+            source = args[0] if call.__name__ == "read_socket" else None
+            sources.setdefault(source, deque()).append((call, args))
+        self._backlog.clear()
+        waiting = list(sources.values())
+        while waiting and self.is_alive:
+            chosen = waiting[int(self.env.random() * len(waiting))]
+            call, args = chosen.popleft()
+            if not chosen:
+                waiting.remove(chosen)
+            self.run(call, *args)
 
     def die(self) -> None:
         self.is_alive = False
