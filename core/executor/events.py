@@ -74,10 +74,11 @@ class TransportClosed(msgspec.Struct, frozen=True, tag=6):
 
 
 class PieceLanded(msgspec.Struct, frozen=True, tag=7):
-    """The handle of the piece reached DONE. `post_s`: how long the post itself took."""
+    """The handle of the piece reached DONE. `posted_at`: when its post was called, on the clock of `now`."""
 
     piece_id: int
-    post_s: float = 0.0
+    post_s: float = 0.0  #: how long the post itself took: some transports copy inside it
+    posted_at: float = 0.0
 
 
 class PieceFailed(msgspec.Struct, frozen=True, tag=8):

@@ -98,6 +98,7 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
         grown = array("i", state.memory.pool.allocate(1))
         sequence.block_ids += grown
         fresh = sequence.block_ids if fresh is sequence.block_ids else grown
+    sequence.group.marks.first("launched", state.now)
     builder.items.append(StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, fresh.tobytes()))
     sequence.num_scheduled = item.start + item.num_tokens
     sequence.num_pending += 1 if item.num_samples else 0
@@ -165,6 +166,7 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
 def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult) -> None:
     """The prompt is computed and every choice has its first token."""
     group = sequence.group
+    group.marks.first("computed", state.now)
     if group.kind is Kind.RUN:
         tokens.begin_decode(state, group, done.sampled)
         return
@@ -180,6 +182,7 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
 def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToken) -> bool:
     """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True at an end."""
     group, work = sequence.group, sequence.group.work
+    group.marks.first("first_token", state.now)
     sequence.outputs.append(sampled)
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)
     state.outbox.add(work.router, group.work_id, sampled.choice, work.num_prior, sampled, finish, group.num_cached)

@@ -76,7 +76,7 @@ class ExecutorCore:
             Received: self._on_received,
             ev.StepDone: lambda e: launch.on_step_done(state, e.result),
             ev.StepFailed: lambda e: launch.on_step_failed(state, e),
-            ev.PieceLanded: lambda e: writer.on_piece_landed(state, e.piece_id),
+            ev.PieceLanded: lambda e: writer.on_piece_landed(state, e.piece_id, e.posted_at),
             ev.PieceFailed: lambda e: writer.on_piece_failed(state, e.piece_id),
             ev.TransportOpened: lambda e: transports.on_opened(state, e),
             ev.TransportConnected: lambda e: transports.on_connected(state, e),

@@ -44,6 +44,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     _release_if_free(state, sequence)
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
+        _tell_marks(state, group)
         count_prompt_tokens(state, group, group.num_uncounted)
         state.tell_scheduler(Ended(group.work_id))
 
@@ -67,6 +68,15 @@ def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, count: int) 
     group.num_uncounted -= count
     if group.kind is not Kind.DECODE:
         state.num_prompt_tokens_done += count
+
+
+def _tell_marks(state: ExecutorState, group: SequenceGroup) -> None:
+    """One closing line for the attempt on this executor, and the counters of what was sent before the prompt's end."""
+    marks = group.marks
+    state.counters["kv_bytes_posted"] += marks.bytes_posted
+    state.counters["kv_bytes_posted_early"] += marks.bytes_early
+    what = f"{group.kind.name.lower()} ended"
+    state.out.append(Note(what, group.work_id.request_id, group.work_id.attempt, numbers=marks.numbers()))
 
 
 def _cancel_copy(state: ExecutorState, sequence: Sequence) -> None:

@@ -130,7 +130,7 @@ def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Ki
     num_slots = 1 if kind is Kind.PREFILL else wanted.num_slots
     state.memory.spend(message.num_blocks, num_slots)
     state.reclaim_in_vain = False
-    group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000)
+    group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000, state.now)
     if message.id in state.groups or message.num_blocks != num_blocks:
         _refuse(state, group, Reason.INTERNAL, None)
         return None

@@ -33,6 +33,7 @@ def on_chunk_posted(state: ExecutorState, peer: Peer, message: m.ChunkPosted) ->
     transfer = _of(state, peer, message.transfer_id)
     if transfer is not None:
         transfer.posted.add(message.chunk)
+        transfer.group.marks.first("first_chunk", state.now)
         pairing.update_drive(state, transfer.peer)
 
 
@@ -150,6 +151,7 @@ def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:
         return
     transfer.move(Transfer.LANDED)
     group = transfer.group
+    group.marks.first("landed", state.now)
     group.first.num_computed = group.first.num_scheduled = group.work.num_tokens
     tokens.begin_decode(state, group, transfer.first_tokens)
     _release(state, transfer)  # last: a first choice that was stopped lends its blocks to the others until here

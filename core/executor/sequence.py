@@ -11,6 +11,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from baton.core.errors import IllegalTransition
+from baton.core.executor.marks import Marks
 from baton.core.executor.steps import SampledToken
 from baton.core.ids import AttemptId
 from baton.core.wire.messages import Order, Work
@@ -137,6 +138,7 @@ class SequenceGroup:
         "deadline",
         "incoming",
         "kind",
+        "marks",
         "num_cached",
         "num_uncounted",
         "order",
@@ -147,8 +149,9 @@ class SequenceGroup:
         "work_id",
     )
 
-    def __init__(self, work_id: AttemptId, kind: Kind, work: Work, order: Order, deadline: float) -> None:
+    def __init__(self, work_id: AttemptId, kind: Kind, work: Work, order: Order, deadline: float, now: float) -> None:
         self.work_id = work_id
+        self.marks = Marks(now)
         self.kind = kind
         self.work = work
         self.order = order

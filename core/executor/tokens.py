@@ -47,6 +47,8 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
 def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
     """Append one token and tell the router; returns its finish. The caller ends the sequence."""
     group = sequence.group
+    group.marks.first("first_token", state.now)
+    group.marks.last("last_token", state.now)
     sequence.tokens.append(sampled.token)
     sequence.outputs.append(sampled)
     offset = len(sequence.tokens) - group.work.num_client_tokens - 1
@@ -73,6 +75,7 @@ def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None
 def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple[SampledToken, ...]) -> None:
     """The prompt's KV is here and each choice has its first token: they decode from the next step on (G7)."""
     first = group.first
+    group.marks.first("activated", state.now)
     publish_computed(state, first)
     for sequence in group.sequences[1:]:
         _share_prompt(state, first, sequence)

@@ -64,10 +64,11 @@ def post_ready(state: ExecutorState) -> None:
                 state.out.append(Post(tuple(pieces)))
 
 
-def on_piece_landed(state: ExecutorState, piece_id: int) -> None:
+def on_piece_landed(state: ExecutorState, piece_id: int, posted_at: float) -> None:
     transfer, chunk = _take_back(state, piece_id)
     if transfer is None or chunk is None:
         return
+    transfer.group.marks.last("commit", posted_at)
     chunk.num_left -= 1
     if transfer.is_given_up:
         _close_if_proven(state, transfer)
@@ -208,6 +209,7 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
             state.pieces[piece.piece_id] = transfer
             transport.in_flight += num_bytes
             state.posted_bytes += num_bytes
+            transfer.group.marks.posted(num_bytes, state.now)
             pieces.append(piece)
             if not chunk.unsent:
                 transfer.unsent.popleft()
@@ -245,6 +247,7 @@ def _finish_if_landed(state: ExecutorState, transfer: Outgoing) -> None:
     if transfer.status is not Transfer.SEALED or transfer.chunks:
         return
     transfer.move(Transfer.LANDED)
+    transfer.group.marks.first("landed", state.now)
     _unlist(state, transfer)
     _forget(state, transfer)
     ownership.end_group(state, transfer.group)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from baton.core.events import Note
 
 MAX_KINDS = 256  #: of notes; others are counted together, so that no peer can grow the table
+
+STAGE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 GaugeSource = Callable[[], Mapping[str, float]]
 
@@ -24,6 +26,13 @@ class Metrics:
         self.registry = CollectorRegistry()
         labels = ["what", "reason"]
         self._notes = Counter("baton_notes", "Notes of the deciding machine", labels, registry=self.registry)
+        self._stages = Histogram(
+            "baton_stage_seconds",
+            "From an attempt's admission here (or a request's arrival) to each of its stages",
+            ["what", "stage"],
+            buckets=STAGE_BUCKETS_S,
+            registry=self.registry,
+        )
         self._kinds: set[str] = set()
         self._sources: list[GaugeSource] = []
         self.registry.register(self)
@@ -36,6 +45,9 @@ class Metrics:
             else:
                 self._kinds.add(what)
         self._notes.labels(what, "" if note.reason is None else note.reason.name).inc()
+        for name, value in note.numbers.items():
+            if name.endswith("_ms"):
+                self._stages.labels(what, name.removesuffix("_ms")).observe(value / 1e3)
 
     def add_gauges(self, source: GaugeSource) -> None:
         self._sources.append(source)

@@ -33,12 +33,13 @@ class WriteState(enum.Enum):
 class Write:
     """One posted write. `handle` is NIXL's; it is released only when proven over, or with the agent."""
 
-    __slots__ = ("handle", "num_bytes", "piece_id", "post_s", "state")
+    __slots__ = ("handle", "num_bytes", "piece_id", "post_s", "posted_at", "state")
 
     def __init__(self, piece_id: int | None, num_bytes: int, handle: Any) -> None:
         self.piece_id = piece_id  #: None for the first write of a connection
         self.num_bytes = num_bytes
         self.handle = handle
+        self.posted_at = 0.0  #: when the post was called, on the clock of the events
         self.post_s = 0.0  #: how long the post itself took
         self.state = WriteState.IN_PROGRESS
 
@@ -115,9 +116,9 @@ class PeerAgent:
     def start(self, write: Write) -> None:
         """Post the write; this may copy inside the call. Raises TransportBroken: the write may be under way."""
         self._started.add(write)
-        started_at = time.perf_counter()
+        write.posted_at = time.monotonic()
         state = self._call("posting", self._agent.transfer, write.handle)
-        write.post_s = time.perf_counter() - started_at
+        write.post_s = time.monotonic() - write.posted_at
         self._settle(write, state)
 
     def poll(self, write: Write) -> WriteState:

@@ -134,4 +134,4 @@ class PieceWriter:
             return
         self._counters.num_landed_pieces += 1
         self._counters.num_landed_bytes += write.num_bytes
-        self._post_event(PieceLanded(write.piece_id, write.post_s))
+        self._post_event(PieceLanded(write.piece_id, write.post_s, write.posted_at))
