@@ -18,7 +18,7 @@ from baton.core.router.streams import Choice, Leg, LegState, Stream
 from baton.core.wire import messages as m
 
 COUNTER_BITS = 31  #: of a leg's id; the rest says which life of which router made it
-PAUSE_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  #: before the next attempt, by failures so far
+PAUSE_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  #: before the next attempt, by failures so far: the first is resumed at once
 
 
 class RouterCore:
@@ -158,6 +158,8 @@ class RouterCore:
                 self._tell_life(life, m.Abort(message.id))
             return
         leg.state = LegState.PLACED
+        if leg.stream.placed_at is None:
+            leg.stream.placed_at = self._now
         leg.prefill, leg.decode = message.prefill, message.decode
         leg.confirmed_at = self._now
         for choice in leg.choices:
@@ -198,6 +200,8 @@ class RouterCore:
         offset = len(choice.tokens)
         fresh = choice.merge(record.offset, record.tokens, record.finish)
         if fresh:
+            if stream.first_token_at is None:
+                stream.first_token_at = self._now
             self._out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, choice.finish))
             self._end_if_over(stream, peer.life)
 
@@ -360,6 +364,7 @@ class RouterCore:
         request_id = stream.request.request_id
         del self._streams[request_id]
         self._count("ended_ok" if reason is None else f"ended_{reason.name.lower()}")
+        self._out.append(Note("request ended", request_id, 0, reason, stream.numbers(self._now)))
         self._out.append(End(request_id, reason, numbers, stream.num_cached, stream.num_attempts))
 
     def _forget(self, leg: Leg) -> None:

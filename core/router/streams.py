@@ -114,7 +114,17 @@ class Leg:
 class Stream:
     """One accepted request."""
 
-    __slots__ = ("arrived_at", "choices", "deadline", "legs", "num_attempts", "num_cached", "request")
+    __slots__ = (
+        "arrived_at",
+        "choices",
+        "deadline",
+        "first_token_at",
+        "legs",
+        "num_attempts",
+        "num_cached",
+        "placed_at",
+        "request",
+    )
 
     def __init__(self, request: Arrive, now: float) -> None:
         self.request = request
@@ -124,7 +134,16 @@ class Stream:
         self.legs: list[Leg] = []
         self.num_attempts = 1
         self.num_cached = 0
+        self.placed_at: float | None = None  #: first
+        self.first_token_at: float | None = None
 
     @property
     def is_over(self) -> bool:
         return all(choice.finish for choice in self.choices)
+
+    def numbers(self, now: float) -> dict[str, float]:
+        """For the closing line: milliseconds from the arrival to each stage that was reached."""
+        stages = {"placed": self.placed_at, "first_token": self.first_token_at, "ended": now}
+        out = {f"{stage}_ms": (at - self.arrived_at) * 1e3 for stage, at in stages.items() if at is not None}
+        out["output_tokens"] = sum(len(choice.tokens) for choice in self.choices)
+        return out
