@@ -1,7 +1,7 @@
 """A node's life as a stream: who it was, then every event with its time and all commands that it answered with.
 
-The stream is MessagePack: one header, then `[now, event, commands]` for each turn, where event and commands are the
-encoded structs as binary. The order of the inbox is a node's only nondeterminism, so a fresh node that is fed the events
+The stream is MessagePack: one header, then `[now, event, commands]` for each turn, where event and commands are encoded
+structs as binary. The order of the inbox is a node's only nondeterminism, so a fresh node that is fed the events
 answers with the same commands, byte for byte. A journal holds prompts and answers: keep it like them.
 """
 
@@ -80,7 +80,7 @@ class JournalWriter:
 
 
 def read_journal(stream: Readable) -> tuple[JournalHeader, Iterator[Turn]]:
-    """The header and the turns, read as they are asked for. Raises BadJournal; a record that was cut off is left out."""
+    """Header and turns, read as they are asked for. Raises BadJournal; a record that was cut off is left out."""
     unpacker = msgpack.Unpacker(stream, raw=False, max_buffer_size=MAX_RECORD_BYTES)
     try:
         header = _header_decoder.decode(next(unpacker))
@@ -110,7 +110,7 @@ def decode_event(data: bytes) -> Any:
 class Difference(NamedTuple):
     """The first turn whose commands are not those of the journal."""
 
-    index: int  #: of the turn, from 0
+    turn_index: int  #: from 0
     turn: Turn
     commands: bytes  #: what the fresh node answered, encoded
 

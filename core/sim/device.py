@@ -1,8 +1,8 @@
 """The simulated compute device: a launch queue of two, plans computed in order, memory read when a plan is computed.
 
-The device keeps its own sequences, tokens and block tables as `baton.core.executor.steps` says and trusts nothing: a plan
-that names what it does not know, a prefix that memory does not hold, a block that somebody may still write: each is a
-violation. A wrong prefix also gives a wrong token, as it would in the real world.
+The device keeps its own sequences, tokens and block tables as `baton.core.executor.steps` says and trusts nothing: a
+plan that names what it does not know, a prefix that memory does not hold, a block that somebody may still write: each
+is a violation. A wrong prefix also gives a wrong token, as it would in the real world.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ class Model(NamedTuple):
 
     end_one_in: int  #: a sequence with stop tokens ends about once in so many tokens; 0: never
     strict: bool = True  #: a wrong read is a violation at once, not only by its wrong token
+
+
+Holder = tuple[StepItem, StepPlan, int]  #: the item that names a block, its plan, the block's index in the table
 
 
 class _Sequence:
@@ -127,10 +130,10 @@ class SimDevice:
             if incoming[block]:
                 self._env.fail(
                     "no compute under an open write",
-                    f"{self.process.identity} computes sequence {item.seq_id} with block {block}, which is being written",
+                    f"{self.process.identity} computes sequence {item.seq_id} with block {block}: it is being written",
                 )
 
-    def _claim(self, block: int, first_slot: int, what: str, holder: tuple[StepItem, StepPlan, int] | tuple[()]) -> None:
+    def _claim(self, block: int, first_slot: int, what: str, holder: Holder | tuple[()]) -> None:
         """The block's slots from `first_slot` on are this use's own: what they held may go, nobody may need it."""
         memory = self.memory
         if memory.num_incoming[block]:
@@ -276,8 +279,8 @@ class SimDevice:
                 if self._model.strict:
                     self._env.fail(
                         "reads what it should",
-                        f"{what} of {self.process.identity}, sequence {sequence.seq_id}, positions from {position} before"
-                        f" {end}: {memory.story(block)}",
+                        f"{what} of {self.process.identity}, sequence {sequence.seq_id}, from {position} to {end}: "
+                        f"{memory.story(block)}",
                     )
                 return False
             if end - position >= size:

@@ -43,7 +43,9 @@ def draw_scenario(seed: int) -> Scenario:
             bypass_s=rng.choice((0.02, 0.2, 5.0)),
         ),
         router=RouterConfig(
-            max_streams=rng.choice((8192, 8192, 8192, 8192, 10)), max_attempts=rng.choice((3, 8, 8, 50)), settle_s=rng.choice((0.3, 0.8))
+            max_streams=rng.choice((8192, 8192, 8192, 8192, 10)),
+            max_attempts=rng.choice((3, 8, 8, 50)),
+            settle_s=rng.choice((0.3, 0.8)),
         ),
         block_size=block_size,
         num_kv_layers=num_kv_layers,
@@ -77,7 +79,8 @@ def _draw_executors(
     specs = []
     for role, count in ((Role.PREFILL, num_prefill), (Role.DECODE, num_decode), (Role.UNIFIED, num_unified)):
         for index in range(count):
-            num_blocks = rng.choice((whole + 2, whole + 2, 2 * whole, 2 * whole, 4 * whole, 8 * whole, max(3, whole // 2)))
+            sizes = (whole + 2, whole + 2, 2 * whole, 2 * whole, 4 * whole, 8 * whole, max(3, whole // 2))
+            num_blocks = rng.choice(sizes)
             config = _draw_config(rng, layout)
             specs.append(ExecutorSpec(f"{role.name.lower()}{index}", role, num_blocks, config))
     return tuple(specs)

@@ -1,7 +1,7 @@
 """Listens to what executors say on the wire, and keeps what the world needs to judge: write grants and credit.
 
-It knows messages, not machines: a block that a decode executor names in a Receive may be written by that prefill executor,
-and by nobody else; the free credit of a process at rest is what it granted at its start.
+It knows messages, not machines: a block that a decode executor names in a Receive may be written by that prefill
+executor, and by nobody else; the free credit of a process at rest is what it granted at its start.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Eavesdropper:
             if memory.num_incoming[block]:
                 self._env.fail(
                     "proof before reuse",
-                    f"{process.identity} grants block {block} to transfer {message.transfer_id} while it is being written",
+                    f"{process.identity} grants block {block} to transfer {message.transfer_id}: it is being written",
                 )
             memory.grantees[block] = writer.life
             memory.lives[block] += 1
@@ -92,7 +92,8 @@ class Eavesdropper:
 
 _BYTES = re.compile(r"""b(["'])(?:\\.|(?!\1).)*\1""")
 _PLAIN = re.compile(
-    r"(temperature|top_k|top_p|min_p|\w+_penalty|ignore_eos|logit_bias|num_logprobs|layout_fingerprint|logprobs)=[^ )]*,? ?"
+    r"(temperature|top_k|top_p|min_p|\w+_penalty|ignore_eos|logit_bias|num_logprobs|layout_fingerprint|logprobs)"
+    r"=[^ )]*,? ?"
 )
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, one function for each kind. A fault acts on a world at its time; it never acts later than that says.
+"""What can go wrong, one function for each kind. A fault acts on a world at its time, for as long as it says.
 
 `target` chooses among the processes (or connections) that are there, modulo their number.
 """

@@ -1,7 +1,7 @@
 """One run of a scenario from start to proof of rest, and how a failing one is made small.
 
-Safety is judged at every event. When the faults stop, liveness follows: within bounded virtual time every request has its
-end and every process is at rest, its credit whole; then a canary for each pair of executors must complete exactly.
+Safety is judged at every event. When the faults stop, liveness follows: within bounded virtual time every request has
+its end and every process is at rest, its credit whole; then a canary for each pair of executors must complete exactly.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Course:
                 self.world.kill(process, 0.01, 0.01)
 
     def _check_credit(self) -> None:
-        """Each executor says its whole free credit when its session begins anew: it must be what it granted at first."""
+        """Each executor says its whole free credit when a session begins: it must be what it granted at first."""
         world, env = self.world, self._env
         world.ears.wants_inventories = True
         world.ears.last_inventory.clear()

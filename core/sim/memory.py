@@ -74,10 +74,8 @@ class KvMemory:
         """Whether slots `[first, end)` of the block hold `words` from `position` on, in every plane."""
         start, stop = block * self.block_size + first, block * self.block_size + end
         last = position + end - first
-        for plane, right in zip(self.planes, words, strict=True):
-            if plane[start:stop] != right[position:last]:
-                return False
-        return True
+        pairs = zip(self.planes, words, strict=True)
+        return all([plane[start:stop] == right[position:last] for plane, right in pairs])
 
     def write(self, block: int, first: int, end: int, words: Words, position: int, writer: Any) -> None:
         """Put `words` from `position` on into slots `[first, end)` of the block."""

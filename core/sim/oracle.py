@@ -1,4 +1,4 @@
-"""What clients may see: for every accepted request the right tokens, contiguous, and exactly one end with a lawful cause."""
+"""What clients may see: of every accepted request the right tokens, contiguous, and one end with a lawful cause."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Oracle:
         right = stream.answers[choice]
         end = start + len(tokens)
         if tokens != right.tokens[start:end]:
-            self._env.fail("right tokens", f"{what}: from {start} on {tokens}, right is {right.tokens[start : end + 3]}")
+            self._env.fail("right tokens", f"{what}: from {start} {tokens}, right is {right.tokens[start : end + 3]}")
         if any(sampled.choice != choice for sampled in command.tokens):
             self._env.fail("right tokens", f"{what}: tokens of another choice: {command}")
         stream.num_delivered[choice] = end
@@ -103,7 +103,8 @@ class Oracle:
             return
         is_end = end == len(right.tokens)
         if finish != (right.finish if is_end else ""):
-            self._env.fail("right finish", f"{what}: {finish!r} at {end}, right is {right.finish!r} at {len(right.tokens)}")
+            rights = f"{right.finish!r} at {len(right.tokens)}"
+            self._env.fail("right finish", f"{what}: {finish!r} at {end}, right is {rights}")
         stream.finished[choice] = is_end
 
     def stop(self, stream: Stream, choice: int, offset: int) -> None:

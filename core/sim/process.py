@@ -1,7 +1,7 @@
 """A process of the simulated world: one node, its threads' mailbox and its life.
 
-A stopped process (SIGSTOP) does nothing and loses nothing: what would have happened in it waits in its backlog. A dead one
-drops everything.
+A stopped process (SIGSTOP) does nothing and loses nothing: what would have happened in it waits in its backlog. A dead
+one drops everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The right answer to a request: the token model over its own prompt and outputs, without memory, steps or processes."""
+"""The right answer to a request: the token model over its prompt and outputs, without memory, steps or processes."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ from baton.core.sim.oracle import Oracle, Stream
 from baton.core.sim.process import Process
 from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
 from baton.core.sim.step_time import StepTime
-from baton.core.sim.transport import Fabric, TransferThread
+from baton.core.sim.transport import TransferThread
 from baton.core.sim.wiring import Wiring
+from baton.core.sim.writes import Fabric
 
 SCHEDULER = "scheduler"
 LAUNCHER = "launcher"
@@ -357,7 +358,7 @@ class World:
                 quiescent = process.node.machine.quiescent()
                 device = process.device is None or process.device.is_idle
                 transfer = process.transfer is None or process.transfer.is_idle
-                found.append(f"{process.identity}: quiescent={quiescent} device idle={device} transfers idle={transfer}")
+                found.append(f"{process.identity}: quiescent={quiescent} device={device} transfers={transfer}")
         return found
 
     def calm(self) -> None:

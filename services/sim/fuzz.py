@@ -8,7 +8,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -78,7 +78,7 @@ class Search:
     def _run_parallel(self, batches: Iterator[range]) -> None:
         jobs = self._options.jobs
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            running = set()
+            running: set[Future[list[Any]]] = set()
             while True:
                 while len(running) < 2 * jobs and not self._is_done():
                     batch = next(batches, None)
@@ -104,7 +104,7 @@ class Search:
         options = self._options
         if options.events is not None and self.num_events >= options.events:
             return True
-        return len(self.violations) >= options.patience
+        return len(self.violations) >= int(options.patience)
 
 
 def tell(seed: int, shrinks: bool, options: argparse.Namespace) -> int:

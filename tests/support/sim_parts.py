@@ -11,7 +11,8 @@ from baton.core.sim.env import Env
 from baton.core.sim.memory import KvMemory, sim_layout
 from baton.core.sim.process import Process
 from baton.core.sim.step_time import StepTime
-from baton.core.sim.transport import Fabric, TransferThread
+from baton.core.sim.transport import TransferThread
+from baton.core.sim.writes import Fabric
 
 LAYOUT = sim_layout(4, 1)
 

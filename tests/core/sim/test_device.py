@@ -122,7 +122,9 @@ def test_a_plan_that_names_what_is_not_there_is_a_violation(bench: Bench, plan: 
         launch(bench, plan)
 
 
-@pytest.mark.parametrize(("stage", "is_proven"), [("launch", True), ("record", False), ("wait", False), ("collect", True)])
+@pytest.mark.parametrize(
+    ("stage", "is_proven"), [("launch", True), ("record", False), ("wait", False), ("collect", True)]
+)
 def test_a_failed_step_says_whether_its_end_is_proven(bench: Bench, stage: str, is_proven: bool) -> None:
     bench.device.failures.append(stage)
     launch(bench, StepPlan(1, (), (), (), ()))

@@ -161,7 +161,7 @@ def test_more_than_the_window_in_flight_is_a_violation_but_one_piece_may_always_
 
 def test_closing_the_writers_agent_fails_its_pieces_before_it_says_closed() -> None:
     bench = Bench("tcp")
-    writer, reader = connect(bench, drives=False)
+    writer, _ = connect(bench, drives=False)
     writer.transfer.take(e.Post((piece(),)))
     bench.run()
     writer.transfer.take(e.CloseTransport("d", 1))
