@@ -18,7 +18,7 @@ from baton.core.router.streams import Choice, Leg, LegState, Stream
 from baton.core.wire import messages as m
 
 COUNTER_BITS = 31  #: of a leg's id; the rest says which life of which router made it
-PAUSE_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  #: before the next attempt, by failures so far: the first is resumed at once
+PAUSE_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  #: before the next attempt, by failures so far; none after the first
 
 
 class RouterCore:
