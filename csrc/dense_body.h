@@ -1,6 +1,7 @@
 /* The dense kernels for the instruction set that simd.h was included for. */
 
-static void SIMD_NAME(finish_plain)(const struct dense_call *call, const float *sums, long row, long num_rows, long column)
+static void SIMD_NAME(finish_plain)(const struct dense_call *call, const float *sums, long row, long num_rows,
+                                    long column)
 {
     const long left = call->num_outputs - column;
     const long width = left < TILE_COLUMNS ? left : TILE_COLUMNS;
@@ -34,7 +35,7 @@ static void SIMD_NAME(finish_gated)(const struct dense_call *call, const float *
     }
 }
 
-/* One panel for rows [row, row + num_rows), num_rows <= MAX_BLOCK_ROWS; a deep product goes in pieces that fit the L1 cache. */
+/* One panel for rows [row, row + num_rows), at most MAX_BLOCK_ROWS; a deep product goes in pieces that fit the L1 cache. */
 static void SIMD_NAME(panel_product)(const struct dense_call *call, long panel, long row, long num_rows, float *sums)
 {
     const float *weights = call->panels + panel * call->num_inputs * TILE_COLUMNS;
