@@ -1,0 +1,106 @@
+"""The oracle: it must fail for everything that a client must never see."""
+
+from __future__ import annotations
+
+import pytest
+
+from baton.core.errors import Reason
+from baton.core.ids import Life
+from baton.core.router.events import Deliver, End
+from baton.core.sim.draw import draw_scenario
+from baton.core.sim.env import Env, Violation
+from baton.core.sim.oracle import Oracle, Stream
+from baton.core.sim.scenario import Client
+from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import SampledToken
+
+ROUTER = Life("router0", 1)
+
+
+def accepted(max_tokens: int = 3, num_choices: int = 1, must_complete: bool = False) -> tuple[Oracle, Stream]:
+    oracle = Oracle(Env(1), draw_scenario(1))
+    client = Client(0.0, 0, (1, 2, 3), SamplingParams(max_tokens=max_tokens, seed=4), num_choices)
+    return oracle, oracle.accept(ROUTER, 1, client, must_complete)
+
+
+def deliver(stream: Stream, first: int, end: int, choice: int = 0, finish: str = "") -> Deliver:
+    tokens = tuple(SampledToken(choice, token) for token in stream.answers[choice].tokens[first:end])
+    return Deliver(1, choice, first, tokens, finish)
+
+
+def test_the_whole_answer_with_its_finish_and_one_end_is_right() -> None:
+    oracle, stream = accepted(num_choices=2)
+    for choice in (0, 1):
+        oracle.deliver(ROUTER, deliver(stream, 0, 2, choice))
+        oracle.deliver(ROUTER, deliver(stream, 2, 3, choice, "length"))
+    oracle.end(ROUTER, End(1, None))
+    assert oracle.num_live == 0
+
+
+def test_a_wrong_token_a_gap_and_a_repetition_are_violations() -> None:
+    oracle, stream = accepted()
+    wrong = Deliver(1, 0, 0, (SampledToken(0, (stream.answers[0].tokens[0] + 1) % 256),))
+    with pytest.raises(Violation, match="right tokens"):
+        oracle.deliver(ROUTER, wrong)
+    with pytest.raises(Violation, match="contiguous"):
+        oracle.deliver(ROUTER, deliver(stream, 1, 2))
+    oracle.deliver(ROUTER, deliver(stream, 0, 2))
+    with pytest.raises(Violation, match="contiguous"):
+        oracle.deliver(ROUTER, deliver(stream, 0, 1))
+
+
+def test_a_finish_too_early_or_not_at_the_end_is_a_violation() -> None:
+    oracle, stream = accepted()
+    with pytest.raises(Violation, match="right finish"):
+        oracle.deliver(ROUTER, deliver(stream, 0, 2, finish="length"))
+    oracle, stream = accepted()
+    with pytest.raises(Violation, match="right finish"):
+        oracle.deliver(ROUTER, deliver(stream, 0, 3))
+
+
+def test_an_end_without_an_error_needs_every_finish() -> None:
+    oracle, stream = accepted()
+    oracle.deliver(ROUTER, deliver(stream, 0, 2))
+    with pytest.raises(Violation, match="complete without error"):
+        oracle.end(ROUTER, End(1, None))
+
+
+def test_two_ends_and_tokens_after_the_end_are_violations() -> None:
+    oracle, stream = accepted()
+    stream.gone = Reason.ABORTED
+    oracle.end(ROUTER, End(1, Reason.ABORTED))
+    with pytest.raises(Violation, match="one end"):
+        oracle.end(ROUTER, End(1, Reason.ABORTED))
+    with pytest.raises(Violation, match="nothing after the end"):
+        oracle.deliver(ROUTER, deliver(stream, 0, 1))
+
+
+@pytest.mark.parametrize("reason", [Reason.ABORTED, Reason.DEADLINE, Reason.PEER_LOST, Reason.INTERNAL, Reason.DRAINING])
+def test_an_error_without_a_cause_is_a_violation(reason: Reason) -> None:
+    oracle, _ = accepted()
+    with pytest.raises(Violation, match="lawful cause"):
+        oracle.end(ROUTER, End(1, reason))
+
+
+def test_a_fault_explains_a_lost_peer_but_never_a_bug_or_a_canary() -> None:
+    oracle, _ = accepted()
+    oracle.fault_kinds.add("cut")
+    oracle.end(ROUTER, End(1, Reason.PEER_LOST))
+    oracle, _ = accepted()
+    oracle.fault_kinds.add("cut")
+    with pytest.raises(Violation, match="lawful cause"):
+        oracle.end(ROUTER, End(1, Reason.INTERNAL))
+    oracle, _ = accepted(must_complete=True)
+    oracle.fault_kinds.add("cut")
+    with pytest.raises(Violation, match="lawful cause"):
+        oracle.end(ROUTER, End(1, Reason.PEER_LOST))
+
+
+def test_after_a_stop_that_the_router_knows_no_token_may_come() -> None:
+    oracle, stream = accepted()
+    oracle.deliver(ROUTER, deliver(stream, 0, 1))
+    oracle.stop(stream, 0, 1)
+    stream.heard_stops.append(0)
+    with pytest.raises(Violation, match="nothing after a stop"):
+        oracle.deliver(ROUTER, deliver(stream, 1, 2))
+    oracle.end(ROUTER, End(1, None))
