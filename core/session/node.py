@@ -98,6 +98,8 @@ class Node:
             self._apply(session, session.hear(frame, now), now, out)
         except BadMessage as error:
             out.append(Note(f"bad frame on {event.link}: {error}"))
+            if session is not None:
+                self._forget_if_over(session)
 
     def _apply(self, session: Session, outcomes: Sequence[Outcome], now: float, out: list[Any]) -> None:
         """Hand a session's outcomes on; the machine's answers are performed at once, in order."""
@@ -115,6 +117,10 @@ class Node:
                     self._perform(self.machine.handle(PeerDown(outcome.peer, outcome.reason), now), now, out)
                 case Rejected():
                     out.append(Note(f"{session.link} rejected: {outcome.detail}"))
+        self._forget_if_over(session)
+
+    def _forget_if_over(self, session: Session) -> None:
+        """An accepted link without a session leaves nothing behind, however many of them there are."""
         if not session.dials and session.peer is None and self._sessions.get(session.link) is session:
             del self._sessions[session.link]
 
