@@ -1,7 +1,7 @@
 """When an attempt reached each stage on this executor: seconds on the host's monotonic clock.
 
-*Launched* is the handing of the first prompt step to the compute thread, *commit* the call that posts the last piece (how
-long that post takes is not in it), *activated* the turn after which the sequence may be in the next step.
+*Launched* is the handing of the first prompt step to the compute thread, *commit* the call that posts the last piece
+(how long that post takes is not in it), *activated* the turn after which the sequence may be in the next step.
 """
 
 from __future__ import annotations

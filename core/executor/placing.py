@@ -14,7 +14,6 @@ from baton.core.ids import AttemptId, Life, Peer
 from baton.core.kv.demand import Demand, demand
 from baton.core.wire import messages as m
 
-
 EARLY_S = 2.0  #: how long a Receive waits for its Prefill
 
 
@@ -75,7 +74,7 @@ def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:
 
 
 def expire_early(state: ExecutorState) -> None:
-    """A Prefill that did not come was lost with its scheduler: the receiver resumes its attempt (seen by nobody else)."""
+    """A Prefill that did not come was lost with its scheduler: the receiver resumes its attempt (nobody else sees it)."""
     for work_id, early in list(state.early.items()):
         if early.expires_at <= state.now:
             del state.early[work_id]

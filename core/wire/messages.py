@@ -323,8 +323,8 @@ class Sealed(Message, frozen=True, tag=56):
 class TransferClosed(Message, frozen=True, tag=57):
     """Prefill → decode: every handle of this transfer reached DONE or ERR and none will follow.
 
-    Reason ABORTED answers CloseTransfer; None says that all choices ended with their first token. Not `is_clean`: a handle
-    did not reach DONE, so bytes may still come out of this end's sockets until the receiver has closed its own agent.
+    Reason ABORTED answers CloseTransfer; None says that all choices ended with their first token. Not `is_clean`: a
+    handle did not reach DONE, so bytes may still come out of sockets until the receiver has closed its own agent.
     """
 
     transfer_id: int
