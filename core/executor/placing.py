@@ -74,7 +74,7 @@ def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:
 
 
 def expire_early(state: ExecutorState) -> None:
-    """A Prefill that did not come was lost with its scheduler: the receiver resumes its attempt (nobody else sees it)."""
+    """A Prefill that did not come was lost with its scheduler: the receiver resumes its attempt."""
     for work_id, early in list(state.early.items()):
         if early.expires_at <= state.now:
             del state.early[work_id]
