@@ -135,6 +135,9 @@ def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Ki
         return None
     state.groups[message.id] = group
     state.deadlines.push(group.deadline, message.id)
+    router = state.routers.get(work.router.name)
+    if router is None or router.life != work.router:
+        state.router_left_at.setdefault(work.router, state.now)  # it comes, or this ends with its silence
     return group
 
 
