@@ -49,13 +49,15 @@ class Stage:
             runner.run(coroutine)
 
     @asynccontextmanager
-    async def open(self, names: tuple[str, ...], extra: dict[str, tuple[str, ...]]) -> AsyncIterator[Stack]:
-        """A stack of which nothing has started."""
-        stack = Stack(self.folder, self.model, names=names, extra=extra)
+    async def open(
+        self, names: tuple[str, ...], extra: dict[str, tuple[str, ...]], folder: str = ""
+    ) -> AsyncIterator[Stack]:
+        """A stack of which nothing has started; several at once need folders of their own."""
+        stack = Stack(self.folder / folder, self.model, names=names, extra=extra)
         try:
             yield stack
         except BaseException:
-            for path in sorted(self.folder.glob("*.log")):
+            for path in sorted((self.folder / folder).glob("*.log")):
                 print(f"==== {path.name}\n{path.read_text()}")
             raise
         finally:
