@@ -12,8 +12,12 @@ from baton.services.model.fetch import fetch
 pytest.importorskip("nixl", reason="the transport library is not installed")
 pytest.importorskip("transformers", reason="the reference needs transformers")
 
+import torch
+
 from tests.parity.live import LiveStack
 from tests.support.reference import Reference
+
+torch.set_num_threads(1)  # of the reference: beside a stack that computes, more threads wait for each other
 
 PAIR = ("scheduler", "prefill", "decode", "router")
 ALONE = ("scheduler", "unified", "router")

@@ -40,7 +40,11 @@ class LiveStack:
             asked = [ask(self.stack.session, self.stack.url, question, self.names) for question in questions]
             return list(await asyncio.gather(*asked))
 
-        return self.run(together())
+        try:
+            return self.run(together())
+        except BaseException:
+            self._tell_state()
+            raise
 
     def gauges(self, name: str) -> dict[str, float]:
         return self.run(self.stack.gauges(name))
@@ -50,6 +54,12 @@ class LiveStack:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def _tell_state(self) -> None:
+        """Print what every process says of itself, for whoever reads the failure."""
+        for name in self.stack.running:
+            gauges = {key: value for key, value in self.gauges(name).items() if value}
+            print(f"==== {name}: {gauges}\n{self.stack.log(name)[-3000:]}")
 
     async def _open(
         self, folder: Path, model: Path, names: tuple[str, ...], extra: dict[str, tuple[str, ...]]
