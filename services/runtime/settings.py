@@ -59,7 +59,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What computes, and how much of the machine it may use."""
 
-    kind: str = "cpu"  #: cpu, cuda or fake
+    kind: str = "cpu"  #: cpu or fake
     cores: str = ""  #: such as 0-1,3; all if empty
     block_size: int = 64  #: tokens per KV block
     num_blocks: int = 0  #: KV blocks; from `kv_bytes` if 0

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--host", default="127.0.0.1", help="where the HTTP API listens (loopback)")
     made.add_argument("--port", type=int, default=8000, help="of the HTTP API (8000); 0: any free one")
     made.add_argument("--cores", default="", help="for the executors, such as 0-3; all by default")
-    made.add_argument("--device", default="cpu", help="cpu, cuda or fake")
+    made.add_argument("--device", default="cpu", help="cpu or fake")
     made.add_argument("--journal", type=Path, help="folder for every process's events and commands")
     made.add_argument("--config", type=Path, help="TOML file that every process reads")
     return made

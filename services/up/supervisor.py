@@ -40,7 +40,7 @@ class Supervisor:
         self.options = options
         self.run_folder = run_folder
         plans = plan_children(options, run_folder, os.getpid())
-        make_keys(run_folder / "keys", [LAUNCHER_NAME, *(plan.name for plan in plans)])
+        prepare_keys(run_folder / "keys", [LAUNCHER_NAME, *(plan.name for plan in plans)], options.journal)
         ring = KeyRing(run_folder / "keys", LAUNCHER_NAME)
         settings = launcher_settings(run_folder, epoch, control_endpoint(run_folder, "scheduler"))
         self.process = Process(life, settings, ring, LauncherCore)
@@ -113,6 +113,19 @@ async def supervise(life: Lifecycle, options: UpOptions, epoch: int) -> None:
             await supervisor.stop()
     finally:
         shutil.rmtree(run_folder, ignore_errors=True)
+
+
+def prepare_keys(folder: Path, names: list[str], journal: Path | None) -> None:
+    """Make the deployment's keys. Journals are replayed with the hash key that they were written with: it stays with
+    them, and a later deployment that writes to the same folder has the same one."""
+    folder.mkdir(mode=0o700)
+    kept = None if journal is None else journal / "hash.key"
+    if kept is not None and kept.exists():
+        shutil.copy(kept, folder / "hash.key")
+    make_keys(folder, names)
+    if kept is not None and not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "hash.key", kept)
 
 
 def remove_left_folders(parent: Path) -> None:

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from baton.core.executor.machine import ExecutorCore
-from baton.core.ids import Role
-from baton.core.journal import JournalHeader, read_journal, replay
-from baton.core.router.machine import RouterCore
-from baton.core.scheduler.machine import SchedulerCore
-from baton.core.session.machine import LinkTiming
-from baton.core.session.node import Node
+from baton.core.journal import read_journal, replay
+from baton.services.sim.replay import make_node
 from baton.services.transport.keys import KeyRing
 from tests.processes.conftest import NAMES, Stage
 from tests.support.load import Load
 from tests.support.stack import Stack
-
-
-def fresh_node(header: JournalHeader, hash_key: bytes) -> Node:
-    timing = LinkTiming(header.heartbeat_s, header.silence_s)
-    if header.own.role is Role.SCHEDULER:
-        assert header.scheduler is not None
-        return Node(header.own, SchedulerCore(header.own, header.scheduler), timing)
-    if header.own.role is Role.ROUTER:
-        assert header.router is not None
-        return Node(header.own, RouterCore(header.own, header.router), timing)
-    assert header.executor is not None
-    assert header.layout is not None
-    return Node(header.own, ExecutorCore(header.own, header.layout, header.executor, hash_key), timing)
 
 
 def test_x3_the_journals_of_a_run_with_a_death_in_it_replay_to_the_same_commands(stage: Stage, tmp_path: Path) -> None:
@@ -52,7 +34,7 @@ def test_x3_the_journals_of_a_run_with_a_death_in_it_replay_to_the_same_commands
             continue
         with path.open("rb") as stream:
             header, turns = read_journal(stream)
-            count, difference = replay(turns, fresh_node(header, hash_key))
-        assert difference is None, f"{path.name}: turn {difference.index if difference else 0}"
+            count, difference = replay(turns, make_node(header, hash_key))
+        assert difference is None, f"{path.name}: {difference}"
         num_turns += count
     assert num_turns > 500

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from baton.services.runtime.lifecycle import EXIT_REFUSED
+from baton.services.sim.replay import main as replay
 from tests.support.completions import Question, expected_tokens
 from tests.support.stack import free_port
 
@@ -65,7 +66,7 @@ class Deployment:
 def deployment(model: Path, folder: Path, port: int) -> Iterator[Deployment]:
     (folder / "up.toml").write_text(CONFIG)
     command = [sys.executable, "-P", "-m", "baton.services.cli.main", "up", "--device", "fake", "--port", str(port)]
-    command += ["--model", str(model), "--config", str(folder / "up.toml")]
+    command += ["--model", str(model), "--config", str(folder / "up.toml"), "--journal", str(folder / "journal")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Deployment(process, port)
@@ -116,6 +117,9 @@ def test_one_command_serves_restarts_what_dies_listens_on_loopback_and_ends_all_
         up.read_until("what=exited child=scheduler")
         assert up.process.wait(60) == 0
         assert not any(is_running(pid) for pid in up.pids.values())
+    journals = [path for path in (tmp_path / "journal").glob("*.journal") if path.stat().st_size]
+    assert len(journals) >= len(up.pids)
+    assert replay([*map(str, journals), "--hash-key", str(tmp_path / "journal" / "hash.key")]) == 0
 
 
 def test_zmq05_no_child_outlives_a_killed_launcher_and_a_new_one_starts_at_once(tiny: Path, tmp_path: Path) -> None:
