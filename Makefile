@@ -9,7 +9,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=
 TYPING := build/typing/baton
 NATIVE_SOURCES := $(wildcard csrc/*)
 SANITIZED_UNITS := $(patsubst %,csrc/%.c,siphash block_hash prefix_compare block_index block_pool handle_map \
-	ready_queue ledger)
+	ready_queue ledger team dense paged_attention)
 DRIVER_SOURCES := $(wildcard tests/native/driver/*.c)
 FUZZ_ARGS ?=
 ACCEPT_ARGS ?=
