@@ -53,6 +53,12 @@ def on_sealed(state: ExecutorState, peer: Peer, message: m.Sealed) -> None:
     if transfer is None or transfer.status is not Transfer.OPEN:
         return
     transfer.move(Transfer.SEALED)
+    if len(message.first_tokens) != transfer.group.work.num_choices:
+        if not transfer.group.is_over:
+            ownership.note_failure(state, transfer.group, Reason.INTERNAL, "Sealed with another number of first tokens")
+        give_up(state, transfer.group)
+        ownership.end_group(state, transfer.group)
+        return
     transfer.num_chunks = message.num_chunks
     transfer.first_tokens = message.first_tokens
     _activate_if_landed(state, transfer)

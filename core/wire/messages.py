@@ -8,12 +8,19 @@ ends start with their inventories.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.wire.sampling import SamplingParams
 from baton.core.wire.tokens import SampledToken
+
+#: What is counted on the wire: other numbers are no message. Sums and products of a few stay within 64 bits.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
+Rank = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+MAX_WORK = 1 << 28  #: tokens, choices: beyond it a number is an error, whatever executors there are
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -23,9 +30,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
 class Order(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where a request stands among others: (class, its tenant's virtual start, arrival), smallest first."""
 
-    priority_class: int
-    virtual_start: int
-    arrival: int  #: microseconds; a resumed request keeps its first arrival
+    priority_class: Rank
+    virtual_start: Rank
+    arrival: Rank  #: microseconds; a resumed request keeps its first arrival
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -49,6 +56,8 @@ class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
             raise ValueError("root, hashes or choices have no valid size")
         if self.max_new_tokens < 1:
             raise ValueError("nothing is left to sample")
+        if max(self.num_tokens, self.sampling.max_tokens, self.num_choices, self.first_choice) > MAX_WORK:
+            raise ValueError("more than anybody can serve")
 
     @property
     def num_client_tokens(self) -> int:
@@ -69,9 +78,9 @@ class Submit(Message, frozen=True, tag=1):
 
     id: AttemptId
     work: Work
-    time_left_ms: int  #: of the request's deadline
-    age_ms: int = 0  #: since the request first arrived; a resumed request keeps its place
-    priority_class: int = 0
+    time_left_ms: Count  #: of the request's deadline
+    age_ms: Count = 0  #: since the request first arrived; a resumed request keeps its place
+    priority_class: Rank = 0
     tenant: str = ""
 
 
@@ -125,8 +134,8 @@ class Prefill(Message, frozen=True, tag=20):
     work: Work
     order: Order
     decode: Life
-    num_blocks: int  #: credit spent on it
-    time_left_ms: int
+    num_blocks: Count  #: credit spent on it
+    time_left_ms: Count
 
 
 class Decode(Message, frozen=True, tag=21):
@@ -136,8 +145,8 @@ class Decode(Message, frozen=True, tag=21):
     work: Work
     order: Order
     prefill: Life
-    num_blocks: int
-    time_left_ms: int
+    num_blocks: Count
+    time_left_ms: Count
 
 
 class Run(Message, frozen=True, tag=22):
@@ -146,8 +155,8 @@ class Run(Message, frozen=True, tag=22):
     id: AttemptId
     work: Work
     order: Order
-    num_blocks: int
-    time_left_ms: int
+    num_blocks: Count
+    time_left_ms: Count
 
 
 class Exited(Message, frozen=True, tag=23):
@@ -159,7 +168,7 @@ class Exited(Message, frozen=True, tag=23):
 class Returned(Message, frozen=True, tag=24):
     """Scheduler → executor: answers Reclaim with the unspent credit that it gave back, perhaps less than asked."""
 
-    num_blocks: int
+    num_blocks: Count
 
 
 # ---- executor → scheduler
@@ -168,9 +177,9 @@ class Returned(Message, frozen=True, tag=24):
 class Credit(Message, frozen=True, tag=30):
     """Executor → scheduler: capacity given back or granted first, and prompt tokens that are no longer to compute."""
 
-    num_blocks: int
-    num_slots: int
-    num_prompt_tokens: int = 0
+    num_blocks: Count
+    num_slots: Count
+    num_prompt_tokens: Count = 0
 
 
 class Ended(Message, frozen=True, tag=31):
@@ -202,9 +211,9 @@ class CacheChanged(Message, frozen=True, tag=34):
 class ExecutorInventory(Message, frozen=True, tag=35):
     """Executor → scheduler, first in a session: what it holds, and its whole free credit."""
 
-    live: tuple[tuple[AttemptId, int], ...]  #: with the prompt tokens that it still has to compute
-    num_blocks: int
-    num_slots: int
+    live: tuple[tuple[AttemptId, Count], ...]  #: with the prompt tokens that it still has to compute
+    num_blocks: Count
+    num_slots: Count
     pairs: tuple[Life, ...]
     cached: bytes  #: hashes in its index
     draining: bool = False
@@ -217,7 +226,7 @@ class Draining(Message, frozen=True, tag=36):
 class Reclaim(Message, frozen=True, tag=37):
     """Executor → scheduler: running sequences need these blocks; give back credit that is not spent."""
 
-    num_blocks: int
+    num_blocks: Count
 
 
 # ---- router ↔ executor
@@ -273,8 +282,8 @@ class TransportInfo(Message, frozen=True, tag=50):
     """Both ways, first in a session: how the transport reaches this end's KV memory."""
 
     metadata: bytes
-    base_address: int
-    num_blocks: int
+    base_address: Count
+    num_blocks: Count
 
 
 class TransportProven(Message, frozen=True, tag=51):
@@ -286,9 +295,14 @@ class Receive(Message, frozen=True, tag=52):
 
     transfer_id: int
     id: AttemptId
-    first_block: int
+    first_block: Count
     block_ids: bytes  #: int32[blocks of the prompt − first_block]
-    window_bytes: int  #: this end's bound on bytes posted and not landed, for all transfers of the pair
+    window_bytes: Count  #: this end's bound on bytes posted and not landed, for all transfers of the pair
+
+    def __post_init__(self) -> None:
+        """Raises ValueError (a decoding error on the wire) when `block_ids` is no list of int32."""
+        if len(self.block_ids) % 4:
+            raise ValueError("block_ids has no valid size")
 
 
 class CloseTransfer(Message, frozen=True, tag=53):
@@ -301,22 +315,22 @@ class ChunkPosted(Message, frozen=True, tag=54):
     """Prefill → decode: the pieces of this chunk are about to be posted: drive the transport."""
 
     transfer_id: int
-    chunk: int
-    num_bytes: int
+    chunk: Count
+    num_bytes: Count
 
 
 class ChunkLanded(Message, frozen=True, tag=55):
     """Prefill → decode: every handle of this chunk reached DONE."""
 
     transfer_id: int
-    chunk: int
+    chunk: Count
 
 
 class Sealed(Message, frozen=True, tag=56):
     """Prefill → decode: the prompt is computed; chunks `[0, num_chunks)` are all there will be."""
 
     transfer_id: int
-    num_chunks: int
+    num_chunks: Count
     first_tokens: tuple[SampledToken, ...]  #: one for each choice; D decodes from them
 
 
