@@ -220,3 +220,15 @@ def test_a_wholly_cached_prompt_needs_no_block_written_and_waits_for_the_first_t
     assert (receive.first_block, receive.block_ids) == (2, b"")
     out = rig.hear(P, m.Sealed(2, 0, sampled(7)))
     assert len(only(out, Launch)) == 1
+
+
+def test_kvt_05_a_seal_with_another_number_of_first_tokens_fails_the_attempt():
+    rig = decoder()
+    before = rig.books()
+    rig.decode(1, work(prompt(8), num_choices=2), P)
+    rig.hear(P, m.ChunkLanded(1, 0))
+    out = rig.hear(P, m.Sealed(1, 1, sampled(7)))
+    assert says("router", m.AttemptFailed, id=AttemptId(1, 0), reason=Reason.INTERNAL) in out
+    assert only(out, Launch) == []
+    rig.hear(P, m.TransferClosed(1, Reason.ABORTED))
+    assert rig.books() == before

@@ -137,6 +137,7 @@ def test_trailing_fields_may_be_left_out_and_unknown_later_ones_are_ignored(send
         {"first_choice": -1},
         {"sampling": SamplingParams(0)},
         {"prompt": b"abc"},
+        {"sampling": SamplingParams(1 << 40)},
     ],
     ids=str,
 )

@@ -1,0 +1,177 @@
+"""A process and its links: who may talk, which link counts, what a bad peer can do to it (nothing)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from baton.core.events import ConnectLink, DropLink, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.ids import AttemptId, Peer, Role
+from baton.core.session.machine import LinkTiming, Transmit
+from baton.core.session.node import CloseLink, FrameArrived, LinkFull, Node, OpenLink
+from baton.core.wire import frames as f
+from baton.core.wire import messages as m
+from baton.core.wire.codec import encode_message, encode_peer
+from tests.support.expect import like, only
+from tests.support.machines import LAYOUT, ROUTER, SCHEDULER, D, P
+from tests.support.peers import Caller, Silent
+
+
+def node_of(own: Peer = D) -> tuple[Node, Silent]:
+    machine = Silent()
+    return Node(own, machine, LinkTiming(1.0, 3.5)), machine
+
+
+def test_a_caller_is_welcomed_and_its_messages_are_heard():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    caller.say(m.Abort(AttemptId(1, 0)))
+    assert machine.heard == [PeerUp(ROUTER), Received(ROUTER, m.Abort(AttemptId(1, 0)))]
+
+
+def test_what_a_machine_says_goes_to_the_session_of_that_peer_numbered_from_zero():
+    node, machine = node_of()
+    machine.answers = [[Send("router", m.Holding(()))], [Send("router", m.Holding(())), Send("nobody", m.Holding(()))]]
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    caller.say(m.Abort(AttemptId(1, 0)))
+    data = [frame for frame in caller.said if isinstance(frame, f.Data)]
+    assert [frame.number for frame in data] == [0, 1]
+    assert data[0].body == encode_message(m.Holding(()))
+
+
+def test_the_newest_link_of_a_peer_wins_and_the_old_one_is_told():
+    node, machine = node_of()
+    first, second = Caller(node, ROUTER, "one"), Caller(node, ROUTER, "two")
+    first.dial()
+    out = second.dial()
+    assert [type(event) for event in machine.heard] == [PeerUp, PeerDown, PeerUp]
+    assert any(isinstance(c, Transmit) and c.link == "one" for c in out)
+    machine.answers = [[Send("router", m.Holding(()))]]
+    out = second.say(m.Abort(AttemptId(1, 0)))
+    assert [c.link for c in only(out, Transmit)] == ["two"]
+
+
+def test_kvt_07_an_old_life_cannot_come_back_after_a_new_one():
+    node, machine = node_of()
+    Caller(node, replace(ROUTER, epoch=5)).dial()
+    late = Caller(node, replace(ROUTER, epoch=4))
+    out = late.dial()
+    assert isinstance(late.said[-1], f.Reject)
+    assert "epoch" in only(out, Note)[0].what
+    assert len(machine.heard) == 1
+
+
+def test_kvt_07_a_restarted_peer_begins_under_its_new_epoch():
+    node, machine = node_of()
+    Caller(node, ROUTER).dial()
+    Caller(node, replace(ROUTER, epoch=2)).dial()
+    ups = [(type(event).__name__, event.peer.epoch) for event in machine.heard]
+    assert ups == [("PeerUp", 1), ("PeerDown", 1), ("PeerUp", 2)]
+
+
+def test_kvt_08_executors_of_another_layout_are_rejected_with_the_reason():
+    node, machine = node_of()
+    odd = Caller(node, replace(P, layout_fingerprint=b"another model"))
+    out = odd.dial()
+    assert isinstance(odd.said[-1], f.Reject)
+    assert "layout" in only(out, Note)[0].what
+    assert machine.heard == []
+
+
+@pytest.mark.parametrize("field", ["num_kv_layers", "num_kv_heads", "head_dim", "block_size"])
+def test_kvt_08_every_number_of_the_geometry_and_the_model_count(field):
+    other = replace(LAYOUT, **{field: getattr(LAYOUT, field) + 1})
+    assert other.fingerprint() != LAYOUT.fingerprint()
+    for name in ("dtype", "model_fingerprint", "tokenizer_fingerprint"):
+        assert replace(LAYOUT, **{name: "bfloat16"}).fingerprint() != LAYOUT.fingerprint()
+
+
+def test_processes_that_have_no_link_are_rejected():
+    node, machine = node_of()
+    stranger = Caller(node, Peer("decode2", Role.DECODE, 1, layout_fingerprint=D.layout_fingerprint))
+    stranger.dial()
+    assert isinstance(stranger.said[-1], f.Reject)
+    assert machine.heard == []
+
+
+def test_a_bad_message_resets_its_session_and_no_other():
+    node, machine = node_of()
+    bad, good = Caller(node, ROUTER), Caller(node, SCHEDULER)
+    bad.dial()
+    good.dial()
+    out = bad.body(encode_message(m.Draining()))
+    assert only(out, Note) == [like(Note)]
+    assert not bad.is_up
+    good.say(m.Abort(AttemptId(1, 0)))
+    assert [type(event) for event in machine.heard] == [PeerUp, PeerUp, PeerDown, Received]
+    bad.dial()
+    assert bad.is_up
+
+
+def test_zmq_04_a_bad_hello_leaves_nothing_behind():
+    node, _ = node_of()
+    for number in range(100):
+        caller = Caller(node, ROUTER, f"link {number}")
+        out = caller.frame(f.Hello(f.PROTOCOL_VERSION, 1, b"\xc1"))
+        assert only(out, Note) == [like(Note)]
+    assert node._sessions == {}
+
+
+def test_a_full_link_is_a_lost_session():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    node.handle(LinkFull(caller.link), 101.0)
+    node.handle(LinkFull("unknown"), 101.0)
+    assert isinstance(machine.heard[-1], PeerDown)
+
+
+def test_a_dialed_link_is_opened_once_knocks_and_is_closed_on_demand():
+    node, machine = node_of(ROUTER)
+    out = node.handle(ConnectLink(D), 100.0)
+    assert only(out, OpenLink, Transmit) == [OpenLink("decode", "at-decode"), like(Transmit, link="decode")]
+    assert node.handle(ConnectLink(D), 100.0) == []
+    assert node.next_wake == 101.0
+    assert only(node.handle(Wake(), 101.0), Transmit) == [like(Transmit, link="decode")]
+    hello = f.decode_frame(only(out, Transmit)[0].data)
+    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.session, encode_peer(D)))), 101.1)
+    assert machine.heard == [PeerUp(D)]
+    out = node.handle(DropLink("decode"), 102.0)
+    assert only(out, CloseLink) == [CloseLink("decode")]
+    assert machine.heard[-1] == PeerDown(D, "closed")
+    assert node.handle(DropLink("decode"), 102.0) == []
+    assert node.next_wake is None
+
+
+def test_a_peer_that_moved_is_dialed_at_its_new_address():
+    node, _ = node_of(ROUTER)
+    node.handle(ConnectLink(D), 100.0)
+    out = node.handle(ConnectLink(replace(D, epoch=2, address="elsewhere")), 100.0)
+    assert only(out, CloseLink, OpenLink) == [CloseLink("decode"), OpenLink("decode", "elsewhere")]
+
+
+def test_c28_the_node_wakes_for_its_links_and_for_its_machine():
+    node, machine = node_of()
+    assert node.next_wake is None
+    machine.next_wake = 500.0
+    node.handle(LinkFull("unknown"), 100.0)
+    assert node.next_wake == 500.0
+    Caller(node, ROUTER).dial()
+    assert node.next_wake == 101.0
+    machine.next_wake = 100.5
+    node.handle(Wake(), 100.5)
+    assert machine.heard[-1] == Wake()
+
+
+def test_a_silent_peer_is_lost_after_a_while_and_its_session_is_forgotten():
+    node, machine = node_of()
+    Caller(node, ROUTER).dial()
+    now = 100.0
+    while node.next_wake is not None:
+        now = node.next_wake
+        node.handle(Wake(), now)
+    assert now == 103.5
+    assert machine.heard[-1] == PeerDown(ROUTER, "silence")
+    assert node._sessions == {}
