@@ -1,73 +1,93 @@
-"""The journal's format: what is written comes back, what is no journal is refused, a difference is found."""
+"""X3: a journal of a node's events, fed to a fresh node, gives the same commands byte for byte."""
 
 from __future__ import annotations
 
 import io
 
-import msgpack
 import pytest
 
-from baton.core.config import RouterConfig
+from baton.core.config import ExecutorConfig
 from baton.core.events import ConnectLink, Wake
-from baton.core.ids import Peer, Role
+from baton.core.executor.events import StepDone
+from baton.core.executor.machine import ExecutorCore
+from baton.core.ids import AttemptId, Peer, Role
 from baton.core.journal import BadJournal, JournalHeader, JournalWriter, decode_event, read_journal, replay
-from baton.core.router.machine import RouterCore
 from baton.core.session.machine import LinkTiming
-from baton.core.session.node import FrameArrived, Node
+from baton.core.session.node import FrameArrived, LinkFull, Node
+from baton.core.wire import messages as m
+from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, ExecutorRig, an_executor, prompt, work
+from tests.support.peers import Caller
 
-OWN = Peer("router0", Role.ROUTER, 3)
-HEADER = JournalHeader(own=OWN, heartbeat_s=1.0, silence_s=3.5, router=RouterConfig())
-DIAL = ConnectLink(Peer("scheduler", Role.SCHEDULER, 0, "ipc://s"))
-
-
-def node() -> Node:
-    return Node(OWN, RouterCore(OWN, RouterConfig()), LinkTiming(1.0, 3.5))
-
-
-def journal_of(*events: tuple[float, object]) -> io.BytesIO:
-    stream, live = io.BytesIO(), node()
-    writer = JournalWriter(stream, HEADER)
-    for now, event in events:
-        writer.record(now, event, live.handle(event, now))
-    return io.BytesIO(stream.getvalue())
+OWN = an_executor("unified", Role.UNIFIED)
+CONFIG = ExecutorConfig(token_budget=64, num_slots=16, growth_reserve=8)
+CHANGED = ExecutorConfig(token_budget=64, num_slots=16, growth_reserve=8, num_queued_steps=1)
 
 
-def test_header_and_events_come_back_as_they_were() -> None:
-    frame = FrameArrived("scheduler", b"\x00\xff")
-    header, turns = read_journal(journal_of((1.0, DIAL), (2.0, frame), (3.5, Wake())))
-    assert header == HEADER
-    assert [(turn.now, decode_event(turn.event)) for turn in turns] == [(1.0, DIAL), (2.0, frame), (3.5, Wake())]
+def fresh() -> Node:
+    return Node(OWN, ExecutorCore(OWN, LAYOUT, CONFIG, KEY), LinkTiming(1.0, 3.5))
 
 
-def test_a_fresh_node_gives_the_same_commands() -> None:
-    _, turns = read_journal(journal_of((1.0, DIAL), (2.5, Wake()), (4.0, Wake())))
-    assert replay(turns, node()) == (3, None)
+class Recorded(Node):
+    """Writes every turn to the journal."""
+
+    def __init__(self, writer: JournalWriter) -> None:
+        super().__init__(OWN, ExecutorCore(OWN, LAYOUT, CONFIG, KEY), LinkTiming(1.0, 3.5))
+        self.writer = writer
+
+    def handle(self, event, now):
+        out = super().handle(event, now)
+        self.writer.record(now, event, out)
+        return out
 
 
-def test_the_first_difference_is_named() -> None:
-    _, turns = read_journal(journal_of((1.0, DIAL), (2.5, Wake())))
-    other = Node(Peer("router0", Role.ROUTER, 4), RouterCore(OWN, RouterConfig()), LinkTiming(1.0, 3.5))
+def a_life() -> io.BytesIO:
+    stream = io.BytesIO()
+    header = JournalHeader(own=OWN, heartbeat_s=1.0, silence_s=3.5, executor=CONFIG, layout=LAYOUT)
+    node = Recorded(JournalWriter(stream, header))
+    scheduler, router = Caller(node, SCHEDULER), Caller(node, ROUTER)
+    scheduler.dial()
+    router.dial()
+    node.handle(ConnectLink(Peer("other", Role.ROUTER, 1, "there")), 100.0)
+    scheduler.say(m.Run(AttemptId(1, 0), work(prompt(10), max_tokens=3), m.Order(0, 0, 1), 3, 60_000))
+    while node.machine.state.steps:
+        plan = node.machine.state.steps[0].plan
+        node.handle(StepDone(ExecutorRig.answer(_Bench(node), plan)), 101.0)
+    node.handle(Wake(), 101.5)
+    router.bytes(b"\xc1")
+    node.handle(LinkFull(router.link), 102.0)
+    stream.seek(0)
+    return stream
+
+
+class _Bench:
+    def __init__(self, node: Node) -> None:
+        self.state = node.machine.state
+
+
+def test_x3_a_journal_replays_to_the_same_commands():
+    header, turns = read_journal(a_life())
+    assert (header.own, header.executor, header.layout) == (OWN, CONFIG, LAYOUT)
+    count, difference = replay(turns, fresh())
+    assert difference is None
+    assert count >= 10
+
+
+def test_x3_a_difference_is_found_with_its_turn():
+    _, turns = read_journal(a_life())
+    other = Node(OWN, ExecutorCore(OWN, LAYOUT, CHANGED, KEY), LinkTiming(1.0, 3.5))
     count, difference = replay(turns, other)
-    assert count == 0
     assert difference is not None
-    assert difference.turn_index == 0
-    assert difference.commands != difference.turn.commands
+    assert difference.turn_index == count
+    assert isinstance(decode_event(difference.turn.event), FrameArrived)
 
 
-def test_a_record_that_was_cut_off_is_left_out() -> None:
-    data = journal_of((1.0, DIAL), (2.5, Wake())).getvalue()
-    _, turns = read_journal(io.BytesIO(data[:-3]))
-    assert len(list(turns)) == 1
+def test_a_journal_that_was_cut_off_is_read_up_to_there():
+    whole = a_life().getvalue()
+    num_whole = len(list(read_journal(io.BytesIO(whole))[1]))
+    assert len(list(read_journal(io.BytesIO(whole[:-3]))[1])) == num_whole - 1
 
 
-@pytest.mark.parametrize("data", [b"", b"\x01", msgpack.packb(b"nothing"), msgpack.packb([1, 2]), b"\xc1\xc1"])
-def test_what_is_no_journal_is_refused(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"not a journal", b"\x80"])
+def test_what_is_no_journal_is_refused(data):
     with pytest.raises(BadJournal):
         read_journal(io.BytesIO(data))
-
-
-def test_another_format_is_refused() -> None:
-    stream = io.BytesIO()
-    JournalWriter(stream, JournalHeader(version=99, own=OWN, heartbeat_s=1.0, silence_s=3.5))
-    with pytest.raises(BadJournal, match="99"):
-        read_journal(io.BytesIO(stream.getvalue()))
