@@ -24,6 +24,7 @@ class Mutation(msgspec.Struct, frozen=True):
     new: str
     description: str
     count: int = 1  #: how often `old` stands there
+    seed: int = 0  #: one that found it; tried first
 
 
 class MutationMissed(Exception):

@@ -21,6 +21,8 @@ from baton.core.sim.memory import KvMemory
 from baton.core.sim.process import Process, ThreadMailbox
 from baton.core.sim.writes import Agent, Fabric, Fragment, WriteOp, land, settle
 
+CLOSE_S = 5e-2  #: longest time to close an agent
+
 
 class TransferThread:
     """One per executor process. Commands are jobs, taken one by one; a blocking post holds up all that come after."""
@@ -183,13 +185,20 @@ class TransferThread:
                 self._env.time.after(self._env.random() * 5e-3, land)
 
     def _close(self, command: e.CloseTransport) -> None:
-        """Ends the agent: as writer, its open pieces are failed; as receiver, nothing lands through it any more."""
-        key = (command.peer, command.peer_epoch)
-        agent = self._agents.pop(key, None)
-        if agent is not None:
-            self._shut(agent)
-            self._fail_ops(agent, "the agent was closed", 0.0)
-        self._mailbox.post(e.TransportClosed(*key), self._env.random() * 1e-3)
+        """Takes its time beside the thread's other work: until then what is under way goes on."""
+        agent = self._agents.get((command.peer, command.peer_epoch))
+        if agent is None:
+            self._mailbox.post(e.TransportClosed(command.peer, command.peer_epoch))
+        elif not agent.is_closing:
+            agent.is_closing = True
+            self._env.time.after(self._env.random() * CLOSE_S, self.process.run, self._closed, agent)
+
+    def _closed(self, agent: Agent) -> None:
+        """As writer, its open pieces are failed; as receiver, nothing lands through it any more."""
+        del self._agents[agent.peer, agent.peer_epoch]
+        self._shut(agent)
+        self._fail_ops(agent, "the agent was closed", 0.0)
+        self._mailbox.post(e.TransportClosed(agent.peer, agent.peer_epoch))
 
     def _shut(self, agent: Agent) -> None:
         """As receiver: what has not landed never will; the writer learns it at its next post or poll."""
@@ -208,7 +217,8 @@ class TransferThread:
             return
         agent.is_broken = True
         self._fail_ops(agent, detail, self._env.random() * 2e-2)
-        self._mailbox.post(e.TransportFailed(agent.peer, agent.peer_epoch, detail))
+        if not agent.is_closing:
+            self._mailbox.post(e.TransportFailed(agent.peer, agent.peer_epoch, detail))
 
     def _fail_ops(self, agent: Agent, detail: str, delay_s: float) -> None:
         for op in list(agent.ops.values()):
@@ -221,7 +231,7 @@ class TransferThread:
 
     def _post(self, piece: e.Piece) -> None:
         agent = self._agents.get((piece.peer, piece.peer_epoch))
-        if agent is None or agent.remote is None or agent.is_broken:
+        if agent is None or agent.remote is None or agent.is_broken or agent.is_closing:
             self._mailbox.post(e.PieceFailed(piece.piece_id, "the post raised: no connection"))
             return
         if not agent.remote.is_reachable:

@@ -54,6 +54,7 @@ class Agent:
         self.metadata = f"{process.identity}#{serial}".encode()
         self.base_address = 4096 * (serial + 1)
         self.is_open = True
+        self.is_closing = False  #: a close is under way
         self.is_broken = False  #: writer: a write ended in an error
         self.is_driving = False
         self.inbound: deque[Fragment] = deque()  #: tcp: bytes that wait for this end's progress

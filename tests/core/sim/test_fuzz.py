@@ -12,7 +12,6 @@ import pytest
 
 from baton.core.journal import JournalHeader, JournalWriter, read_journal, replay
 from baton.core.router.events import End
-from baton.core.session.node import Node
 from baton.core.sim.draw import draw_scenario
 from baton.core.sim.fuzz import Report, run, run_seed, shrink, tell_story
 from baton.core.sim.scenario import Scenario
@@ -70,7 +69,6 @@ def test_a_broken_machine_is_found_made_small_and_told() -> None:
     assert len(scenario.clients) <= len(draw_scenario(report.seed).clients)
     story = tell_story(scenario, make_wiring=TwoEnds)
     assert "one end" in story[-1]
-
 
 
 @pytest.mark.parametrize("seed", [1, 6])
