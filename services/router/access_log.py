@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 LOG = logging.getLogger("baton.router.access")
+PROBES = ("/health", "/ready", "/metrics")  #: asked every few seconds: told only at the debug level
 TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -51,4 +52,5 @@ def write_entry(entry: Entry) -> None:
     """Fields go both into the message (as JSON) and into the record's `fields`."""
     fields = msgspec.structs.asdict(entry)
     fields["duration_s"] = round(time.monotonic() - fields.pop("began_at"), 6)
-    LOG.info("http_request %s", msgspec.json.encode(fields).decode(), extra={"fields": fields})
+    level = logging.DEBUG if entry.path in PROBES else logging.INFO
+    LOG.log(level, "http_request %s", msgspec.json.encode(fields).decode(), extra={"fields": fields})
