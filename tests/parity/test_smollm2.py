@@ -5,6 +5,7 @@ Every emitted token is within EPSILON of the reference's best given the same pre
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -92,7 +93,9 @@ class Text:
 def stack(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> Iterator[LiveStack]:
-    flags = dict.fromkeys(("prefill", "decode", "unified"), FLAGS)
+    first, *others = sorted(os.sched_getaffinity(0))
+    flags = {role: (*FLAGS, "--cores", str(core)) for role, core in zip(("prefill", "decode"), (first, *others, first))}
+    flags["unified"] = FLAGS
     live = LiveStack(tmp_path_factory.mktemp("run"), folder, request.param, flags)
     yield live
     live.close()

@@ -1,0 +1,49 @@
+"""Rows that are benchmarks with aims of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.accept.commands import ROOT, run
+from tests.accept.row import Options, Row, judged
+
+LIMIT_S = 1200.0
+AIM_RATIO = 1.0
+
+
+def report(script: str, *arguments: str) -> Any:
+    """The JSON of one script in `bench/`; raises RuntimeError with what it printed when it fails."""
+    with TemporaryDirectory(prefix="accept-") as name:
+        path = Path(name) / "report.json"
+        done = run([sys.executable, str(ROOT / "bench" / script), "--json", str(path), *arguments], LIMIT_S)
+        if done.code != 0:
+            raise RuntimeError(f"bench/{script}: {done.output[-2000:]}")
+        return json.loads(path.read_text())
+
+
+def bench_executor(options: Options) -> Row:
+    found = report("executor.py", "--repeats", "2" if options.quick else "5")
+    ratios = {row["name"]: row["transformers_s"] / row["baton_s"] for row in found["rows"]}
+    measured = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    return judged(
+        f"each row at least {AIM_RATIO} × the best float32 engine found (here: transformers, same threads)",
+        measured,
+        min(ratios.values()) >= AIM_RATIO,
+        ratios=ratios,
+    )
+
+
+def hot_paths(_: Options) -> Row:
+    rows = [row for row in report("hot_paths.py") if row["aim_us"] is not None]
+    missed = [f"{row['name']}: {row['median_us']:.1f} of {row['aim_us']:.0f} µs" for row in rows]
+    missed = [text for text, row in zip(missed, rows, strict=True) if row["median_us"] > row["aim_us"]]
+    return judged(
+        "the hot paths of the native core reach their aims",
+        f"{len(rows) - len(missed)} of {len(rows)} reached" + (f"; missed: {'; '.join(missed)}" if missed else ""),
+        not missed,
+        rows=rows,
+    )
