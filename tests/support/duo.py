@@ -29,11 +29,12 @@ class Duo:
         self._perform("decode", self.rigs["decode"].decode(number, asked, P, attempt=attempt))
         self._perform("prefill", self.rigs["prefill"].prefill(number, asked, D, attempt=attempt))
 
-    def can_place(self, *, num_blocks: int = 16) -> bool:
-        """Whether the pair is ready and both ends promised so many blocks."""
-        rigs = self.rigs.values()
-        is_paired = any(t.is_paired for t in self.rigs["decode"].state.transports.values())
-        return is_paired and min(rig.state.memory.outstanding_blocks for rig in rigs) >= num_blocks
+    def can_place(self, num_blocks: int = 16, num_slots: int = 3) -> bool:
+        """Whether the pair is ready and both ends promised so much."""
+        if not any(t.is_paired for t in self.rigs["decode"].state.transports.values()):
+            return False
+        memories = [rig.state.memory for rig in self.rigs.values()]
+        return all(mem.outstanding_blocks >= num_blocks and mem.outstanding_slots >= num_slots for mem in memories)
 
     def abort(self, number: int, attempt: int = 0) -> None:
         for name, rig in self.rigs.items():
