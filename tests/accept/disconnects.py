@@ -98,8 +98,8 @@ async def leave_often(url: str, model: str, count: int) -> list[str]:
 def plan(rng: random.Random, model: str) -> tuple[dict[str, Any], float]:
     """A body and how long its client stays; half of the clients stream."""
     prompt = [rng.randrange(100, 40_000) for _ in range(rng.randint(1, 300))]
-    body = {"model": model, "prompt": prompt, "max_tokens": rng.randint(1, 200), "ignore_eos": True}
-    return body | {"stream": rng.random() < 0.5, "n": rng.choice((1, 1, 1, 2))}, rng.expovariate(1 / 0.8)
+    body = {"model": model, "prompt": prompt, "max_tokens": rng.randint(1, 60), "ignore_eos": True}
+    return body | {"stream": rng.random() < 0.5, "n": rng.choice((1, 1, 1, 2))}, rng.expovariate(1 / 1.5)
 
 
 async def ask_and_leave(session: ClientSession, url: str, body: dict[str, Any], stay_s: float) -> str:

@@ -93,8 +93,8 @@ class Text:
 def stack(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> Iterator[LiveStack]:
-    first, *others = sorted(os.sched_getaffinity(0))
-    flags = {role: (*FLAGS, "--cores", str(core)) for role, core in zip(("prefill", "decode"), (first, *others, first))}
+    cores = sorted(os.sched_getaffinity(0))
+    flags = {"prefill": (*FLAGS, "--cores", str(cores[0])), "decode": (*FLAGS, "--cores", str(cores[-1]))}
     flags["unified"] = FLAGS
     live = LiveStack(tmp_path_factory.mktemp("run"), folder, request.param, flags)
     yield live
