@@ -1,7 +1,6 @@
 """The plainest step scheduler: running sequences decode, then prompts in arrival order, within one token budget.
 
-It has all the memory in the world and knows a prefix as the tokens themselves. Written without a look at the machine's
-walk, so that equal plans mean something.
+It has all the memory in the world, knows a prefix as the tokens themselves, and shares nothing with the machine's walk.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ class Item(NamedTuple):
 
 @dataclass
 class Request:
-    """A prompt, then outputs as they become known."""
-
     number: int
-    tokens: list[int]
+    tokens: list[int]  #: prompt, then known outputs
     max_tokens: int
     num_prompt: int
     num_planned: int = 0  #: positions in plans

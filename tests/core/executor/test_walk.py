@@ -309,7 +309,7 @@ def answer_both(rig, plain: PlainScheduler, planned: deque[list[Item]]) -> None:
         rig.step_done()
 
 
-def test_h11_the_order_of_the_queue_is_class_then_tenant_then_arrival():
+def test_w4_the_order_of_the_queue_is_class_then_tenant_then_arrival():
     rig = prefiller(token_budget=8, num_queued_steps=1)
     send_to(rig, 1, work(prompt(8, 1)))
     for number, cls in ((2, 3), (3, 1), (4, 1)):
