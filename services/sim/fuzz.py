@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -34,6 +36,18 @@ def run_seeds(seeds: range, mutant: Mutation | None, check_every: int) -> list[A
     from baton.core.sim.fuzz import run_seed  # after the planting: it loads the machines
 
     return [run_seed(seed, check_every=check_every) for seed in seeds]
+
+
+def _watch_parent() -> None:
+    """A worker ends when its parent does, however that ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 _planted: list[str] = []
@@ -77,7 +91,7 @@ class Search:
 
     def _run_parallel(self, batches: Iterator[range]) -> None:
         jobs = self._options.jobs
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), _watch_parent) as pool:
             running: set[Future[list[Any]]] = set()
             while True:
                 while len(running) < 2 * jobs and not self._is_done():
