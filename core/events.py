@@ -59,13 +59,18 @@ class DropLink(msgspec.Struct, frozen=True, tag=112):
 
 
 class Note(msgspec.Struct, frozen=True, tag=113):
-    """One structured log line about a request or a peer, and the counters that go with it."""
+    """One structured log line about a request or a peer, and the counters that go with it.
+
+    `what` is one of a fixed set of texts, since it labels a counter; what varies is in the other fields.
+    """
 
     what: str
     request_id: int = 0
     attempt: int = 0
     reason: Reason | None = None
     numbers: dict[str, float] = {}
+    peer: str = ""  #: whom it is about
+    detail: str = ""
 
 
 class Machine(Protocol):

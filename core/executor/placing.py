@@ -144,7 +144,9 @@ def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Ki
 def _refuse(state: ExecutorState, group: SequenceGroup, reason: Reason, peer: Life | None) -> None:
     """A refusal after placement: the attempt fails at once, and is counted."""
     state.counters["refused_after_placement"] += 1
-    state.out.append(Note(f"refused after placement ({peer})", group.work_id.request_id, group.work_id.attempt, reason))
+    name = "" if peer is None else peer.name
+    work_id = group.work_id
+    state.out.append(Note("refused after placement", work_id.request_id, work_id.attempt, reason, peer=name))
     if state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
     ownership.count_prompt_tokens(state, group, group.num_uncounted)

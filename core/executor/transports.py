@@ -110,7 +110,7 @@ def on_proven(state: ExecutorState, peer: Peer) -> None:
 def on_failed(state: ExecutorState, event: ev.TransportFailed) -> None:
     life = Life(event.peer, event.peer_epoch)
     transport = state.transports.get(life)
-    state.out.append(Note(f"transport to {event.peer} failed: {event.detail}"))
+    state.out.append(Note("transport failed", peer=event.peer, detail=event.detail))
     if transport is not None and transport.link is not Link.CLOSING:
         _start_again(state, life, transport, state.now + RETRY_S)
 

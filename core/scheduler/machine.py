@@ -179,7 +179,7 @@ class SchedulerCore:
     def _on_inventory(self, peer: Peer, message: m.ExecutorInventory) -> None:
         """A session with an executor begins: adopt what it holds, fail what it should hold and does not."""
         if peer.capacity is None or self._fleet.is_foreign(peer):
-            self._out.append(Note(f"{peer.name} has another KV layout than the executors here: not used"))
+            self._out.append(Note("not used: another KV layout than the executors here", peer=peer.name))
             return
         executor = self._fleet.join(peer, message)
         self._absent_since = None  # someone has come: requests wait for the pair that may form

@@ -97,7 +97,7 @@ class Node:
                 self._sessions[event.link] = session
             self._apply(session, session.hear(frame, now), now, out)
         except BadMessage as error:
-            out.append(Note(f"bad frame on {event.link}: {error}"))
+            out.append(Note("bad frame", peer=event.link, detail=str(error)))
             if session is not None:
                 self._forget_if_over(session)
 
@@ -116,7 +116,7 @@ class Node:
                         del self._link_of[outcome.peer.name]
                     self._perform(self.machine.handle(PeerDown(outcome.peer, outcome.reason), now), now, out)
                 case Rejected():
-                    out.append(Note(f"{session.link} rejected: {outcome.detail}"))
+                    out.append(Note("link rejected", peer=session.link, detail=outcome.detail))
         self._forget_if_over(session)
 
     def _forget_if_over(self, session: Session) -> None:
@@ -139,7 +139,7 @@ class Node:
         try:
             message = decode_message(heard.body, peer.role, self.own.role)
         except BadMessage as error:
-            out.append(Note(f"bad message on {session.link}: {error}"))
+            out.append(Note("bad message", peer=session.link, detail=str(error)))
             self._apply(session, session.reset("bad message", now), now, out)
             return
         self._perform(self.machine.handle(Received(peer, message), now), now, out)

@@ -41,6 +41,10 @@ class Log:
             fields |= {"request": note.request_id, "attempt": note.attempt}
         if note.reason is not None:
             fields["reason"] = note.reason.name
+        if note.peer:
+            fields["peer"] = note.peer
+        if note.detail:
+            fields["detail"] = note.detail
         self._line("info", note.what, fields | note.numbers)
 
     def flush(self) -> None:

@@ -38,7 +38,7 @@ class Metrics:
         self.registry.register(self)
 
     def count(self, note: Note) -> None:
-        what = note.what.partition(":")[0]  # what follows is a detail
+        what = note.what
         if what not in self._kinds:
             if len(self._kinds) >= MAX_KINDS:
                 what = "other"
