@@ -57,9 +57,10 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
 class Capacity(msgspec.Struct, frozen=True, array_like=True):
     """What an executor measured of itself at its start. Never changes during its life."""
 
-    num_blocks: int  #: KV blocks in its pool
+    num_blocks: int  #: KV blocks that requests may take
     num_slots: int  #: sequences that it may hold
     block_size: int  #: tokens per block
     token_budget: int  #: tokens per step
     max_model_len: int  #: prompt and output together
     growth_reserve: int  #: output tokens that a decode reservation covers at once
+    num_spare_blocks: int = 0  #: further blocks of its pool, never granted: for copies of blocks that many share

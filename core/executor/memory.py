@@ -1,7 +1,8 @@
 """The executor's blocks and slots, and the part of them that the scheduler may spend.
 
     num_free ──┬── outstanding: granted to the scheduler, not yet spent; what it places always fits
-               └── growable: for running sequences, and to be granted
+               └── growable ──┬── to be granted
+                              └── spare and headroom: for copies and for running sequences, never granted
 
 Invariant: `outstanding_blocks ≤ pool.num_free` and `outstanding_slots + used_slots ≤ num_slots`.
 """
@@ -15,8 +16,9 @@ from baton.core.kv.block_pool import BlockPool
 class Memory:
     """Block pool, slots and escrow of one executor."""
 
-    def __init__(self, num_blocks: int, num_slots: int) -> None:
-        self.pool = BlockPool(num_blocks)
+    def __init__(self, num_blocks: int, num_slots: int, num_spare_blocks: int = 0) -> None:
+        self.pool = BlockPool(num_blocks + num_spare_blocks)
+        self.num_spare_blocks = num_spare_blocks
         self.num_slots = num_slots
         self.used_slots = 0
         self.outstanding_blocks = 0
@@ -42,8 +44,8 @@ class Memory:
         self.outstanding_blocks = self.outstanding_slots = 0
 
     def grant(self, headroom: int) -> tuple[int, int]:
-        """Promise all that is free beyond `headroom` blocks; returns what was added to the credit."""
-        num_blocks = max(0, self.growable - headroom)
+        """Promise all that is free beyond the spare and `headroom` blocks; returns what was added to the credit."""
+        num_blocks = max(0, self.growable - self.num_spare_blocks - headroom)
         num_slots = max(0, self.num_slots - self.used_slots - self.outstanding_slots)
         self.outstanding_blocks += num_blocks
         self.outstanding_slots += num_slots

@@ -62,7 +62,7 @@ class ExecutorState:
         self.hash_key = hash_key
         self.now = 0.0
         self.out: list[Any] = []
-        self.memory = Memory(own.capacity.num_blocks, config.num_slots)
+        self.memory = Memory(own.capacity.num_blocks, config.num_slots, own.capacity.num_spare_blocks)
         self.queue = ReadyQueue()  #: sequences with prompt tokens to schedule; handle = seq_id
         self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released

@@ -180,9 +180,8 @@ def _connect(state: ExecutorState, life: Life, transport: Transport) -> None:
 
 def _introduce(state: ExecutorState, life: Life, transport: Transport) -> None:
     """Say how this end is reached, and whether the first write has landed: true in every session."""
-    capacity = state.own.capacity
-    assert capacity is not None
-    state.tell(life, m.TransportInfo(transport.metadata, transport.base_address, capacity.num_blocks))
+    num_blocks = state.memory.pool.num_blocks
+    state.tell(life, m.TransportInfo(transport.metadata, transport.base_address, num_blocks))
     if pairing.writes(state) and transport.link is Link.READY:
         state.tell(life, m.TransportProven())
     pairing.update_drive(state, life)

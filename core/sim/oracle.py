@@ -50,7 +50,7 @@ class Oracle:
     def __init__(self, env: Env, scenario: Scenario) -> None:
         self._env = env
         self._scenario = scenario
-        self._smallest_pool = min(spec.num_blocks for spec in scenario.executors)
+        self._smallest_pool = min(spec.num_blocks for spec in scenario.executors) - 1
         self.streams: dict[tuple[Life, int], Stream] = {}  #: live and ended, of routers that live
         self.fault_kinds: set[str] = set()  #: what has gone wrong so far
         self.num_live = 0

@@ -26,13 +26,15 @@ class Wiring:
 
     def executor_peer(self, spec: ExecutorSpec, epoch: int, address: str) -> Peer:
         config = spec.config
+        num_spare = spec.num_blocks % 2 if spec.num_blocks > 2 else 0  # some pools have one, some have not
         capacity = Capacity(
-            num_blocks=spec.num_blocks,
+            num_blocks=spec.num_blocks - num_spare,
             num_slots=config.num_slots,
             block_size=self._scenario.block_size,
             token_budget=config.token_budget,
             max_model_len=self._scenario.max_model_len,
             growth_reserve=config.growth_reserve,
+            num_spare_blocks=num_spare,
         )
         return Peer(spec.name, spec.role, epoch, address, self._layout.fingerprint(), capacity)
 

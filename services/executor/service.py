@@ -30,6 +30,7 @@ from baton.services.runtime.settings import DeviceSettings, Settings, SettingsIn
 from baton.services.transport.endpoints import is_local
 from baton.services.transport.keys import KeyRing
 
+NUM_SPARE_BLOCKS = 1  #: lets a wholly cached prompt compute its last token alone, in a copy of its last block
 TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, ev.Drive, ev.Post)
 
 
@@ -174,16 +175,20 @@ def piece_faults(told: DeviceSettings) -> Callable[[Piece], str | None] | None:
 
 def measure(device: Device, config: ExecutorConfig, told: DeviceSettings) -> Capacity:
     """What this executor can hold, as it tells others."""
-    bounds = [device.max_model_len, device.num_blocks * device.layout.block_size]
+    num_blocks = device.num_blocks - NUM_SPARE_BLOCKS
+    if num_blocks < 1:
+        raise ValueError(f"{device.num_blocks} KV blocks: at least {NUM_SPARE_BLOCKS + 1} are needed")
+    bounds = [device.max_model_len, num_blocks * device.layout.block_size]
     if told.max_model_len:
         bounds.append(told.max_model_len)
     return Capacity(
-        num_blocks=device.num_blocks,
+        num_blocks=num_blocks,
         num_slots=config.num_slots,
         block_size=device.layout.block_size,
         token_budget=config.token_budget,
         max_model_len=min(bounds),
         growth_reserve=config.growth_reserve,
+        num_spare_blocks=NUM_SPARE_BLOCKS,
     )
 
 

@@ -83,11 +83,19 @@ def next_token(item: StepItem, choice: int) -> int:
 class ExecutorRig:
     """An executor's machine; `steps` and `pieces` are what it handed to its threads and has not been answered."""
 
-    def __init__(self, role: Role, layout: KvLayout = LAYOUT, num_blocks: int = 64, **knobs: Any) -> None:
+    def __init__(
+        self, role: Role, layout: KvLayout = LAYOUT, num_blocks: int = 64, num_spare_blocks: int = 0, **knobs: Any
+    ) -> None:
         small: dict[str, Any] = {"token_budget": 64, "num_slots": 16, "growth_reserve": 8, "long_prefill_tokens": 64}
         config = ExecutorConfig(**(small | knobs))
         capacity = Capacity(
-            num_blocks, config.num_slots, layout.block_size, config.token_budget, MAX_MODEL_LEN, config.growth_reserve
+            num_blocks=num_blocks,
+            num_slots=config.num_slots,
+            block_size=layout.block_size,
+            token_budget=config.token_budget,
+            max_model_len=MAX_MODEL_LEN,
+            growth_reserve=config.growth_reserve,
+            num_spare_blocks=num_spare_blocks,
         )
         self.own = Peer(role.name.lower(), role, 1, "here", layout.fingerprint(), capacity)
         self.layout = layout

