@@ -167,8 +167,8 @@ class ExecutorCore:
     def _on_returned(self, message: m.Returned) -> None:
         state = self.state
         state.reclaiming = False
-        state.memory.spend(message.num_blocks, 0)
-        state.reclaim_in_vain = message.num_blocks == 0
+        has_returned = message.num_blocks > 0 and state.memory.try_spend(message.num_blocks, 0)
+        state.reclaim_in_vain = not has_returned
 
     def _on_roster(self, message: m.Roster) -> None:
         """A prefill executor dials every executor that decodes."""

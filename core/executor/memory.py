@@ -29,15 +29,13 @@ class Memory:
         """Free blocks that nobody was promised."""
         return self.pool.num_free - self.outstanding_blocks
 
-    def spend(self, num_blocks: int, num_slots: int) -> None:
-        """The scheduler spent this much of its credit. Raises InvariantViolated if it never had it."""
+    def try_spend(self, num_blocks: int, num_slots: int) -> bool:
+        """The scheduler spent this much of its credit; False, and no change, if it never had it."""
         if num_blocks > self.outstanding_blocks or num_slots > self.outstanding_slots:
-            raise InvariantViolated(
-                f"spent {num_blocks} blocks and {num_slots} slots of a credit of "
-                f"{self.outstanding_blocks} and {self.outstanding_slots}"
-            )
+            return False
         self.outstanding_blocks -= num_blocks
         self.outstanding_slots -= num_slots
+        return True
 
     def void_credit(self) -> None:
         """The scheduler's session is over: what it did not spend in it, it never will."""

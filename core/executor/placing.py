@@ -127,10 +127,10 @@ def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Ki
     wanted = demand_of(state, work)
     num_blocks = wanted.prefill_blocks if kind is Kind.PREFILL else wanted.decode_blocks
     num_slots = 1 if kind is Kind.PREFILL else wanted.num_slots
-    state.memory.spend(message.num_blocks, num_slots)
+    has_credit = state.memory.try_spend(message.num_blocks, num_slots)
     state.reclaim_in_vain = False
     group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000, state.now)
-    if message.id in state.groups or message.num_blocks != num_blocks:
+    if not has_credit or message.id in state.groups or message.num_blocks != num_blocks:
         _refuse(state, group, Reason.INTERNAL, None)
         return None
     state.groups[message.id] = group

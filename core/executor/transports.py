@@ -78,6 +78,8 @@ def on_info(state: ExecutorState, peer: Peer, info: m.TransportInfo) -> None:
         return
     if pairing.writes(state):
         known, transport.peer_info = transport.peer_info, info
+        if known != info:
+            state.broken.discard(peer.life)  # what was written to its earlier agent can land no more
         if known not in (None, info) and transport.link in (Link.CONNECTING, Link.READY):
             _start_again(state, peer.life, transport, state.now)  # what it was connected to is gone
         else:

@@ -227,7 +227,6 @@ def test_zmq_04_foreign_bytes_are_noted_and_dropped(name, data):
     ],
     ids=str,
 )
-@pytest.mark.xfail(strict=True, reason="what a scheduler spends beyond its credit stops the executor as a bug of ours")
 def test_zmq_04_a_scheduler_that_spends_what_it_does_not_have_stops_no_executor(message):
     own = Peer("u", Role.UNIFIED, 1, "", LAYOUT.fingerprint(), D.capacity)
     node = executor(own)
