@@ -270,10 +270,11 @@ class World:
         self.network.transmit(process, command.link, command.data)
 
     def _note(self, process: Process, command: Note) -> None:
-        what = command.what.partition(":")[0].partition("(")[0].strip()
         reason = "" if command.reason is None else f" {command.reason.name}"
-        self.env.counters[f"note {process.role.name.lower()}: {what}{reason}"] += 1
-        if command.what.startswith("refused after placement"):
+        self.env.counters[f"note {process.role.name.lower()}: {command.what}{reason}"] += 1
+        if command.what in ("bad frame", "bad message"):
+            self.env.fail("everybody understands everybody", f"{process.identity}: {command}")
+        if command.what == "refused after placement":
             self.oracle.refused_after_placement(process.identity, command.reason)
         if self.env.trace is not None:
             self.env.tell(f"{process.identity} notes {command}")
