@@ -56,6 +56,7 @@ build/stamp/sanitize: build/sanitize/driver
 sanitize: build/stamp/sanitize
 
 test: install check sanitize
+	$(BIN)/baton fuzz --seeds 0..999 --jobs 2
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 fuzz: install
