@@ -74,13 +74,17 @@ class Reference:
 
     def judge(self, prompt: Sequence[int], tokens: Sequence[int], logprobs: Sequence[float]) -> Judgement:
         """Compare a greedy answer; `logprobs` are those that came with its tokens."""
-        rows = self.logits([*prompt, *tokens[:-1]], len(tokens))
-        chosen = rows[np.arange(len(tokens)), list(tokens)]
-        best = rows.max(axis=1)
-        log_norms = best + np.log(np.exp(rows - best[:, None]).sum(axis=1))
-        errors = np.abs(np.asarray(logprobs) - (chosen - log_norms))
-        return Judgement(len(tokens), float((best - chosen).max()), float(errors.max()))
+        return judge_rows(self.logits([*prompt, *tokens[:-1]], len(tokens)), tokens, logprobs)
 
     def is_exactly_greedy(self, prompt: Sequence[int], tokens: Sequence[int]) -> bool:
         """Whether every token is the reference's first best."""
         return list(tokens) == self.logits([*prompt, *tokens[:-1]], len(tokens)).argmax(axis=1).tolist()
+
+
+def judge_rows(rows: np.ndarray, tokens: Sequence[int], logprobs: Sequence[float]) -> Judgement:
+    """Compare a greedy answer with the reference's logits, one row for each of its tokens."""
+    chosen = rows[np.arange(len(tokens)), list(tokens)]
+    best = rows.max(axis=1)
+    log_norms = best + np.log(np.exp(rows - best[:, None]).sum(axis=1))
+    errors = np.abs(np.asarray(logprobs) - (chosen - log_norms))
+    return Judgement(len(tokens), float((best - chosen).max()), float(errors.max()))
