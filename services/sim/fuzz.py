@@ -74,6 +74,7 @@ class Search:
     def __init__(self, options: argparse.Namespace, mutant: Mutation | None) -> None:
         self._options = options
         self._mutant = mutant
+        self._ends_at = time.perf_counter() + (options.seconds or float("inf"))
         self.num_seeds = 0
         self.num_events = 0
         self.violations: list[Any] = []
@@ -118,7 +119,7 @@ class Search:
         options = self._options
         if options.events is not None and self.num_events >= options.events:
             return True
-        return len(self.violations) >= int(options.patience)
+        return len(self.violations) >= int(options.patience) or time.perf_counter() >= self._ends_at
 
 
 def tell(seed: int, shrinks: bool, options: argparse.Namespace) -> int:
@@ -168,6 +169,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--grep", default="", help="only the lines of a story that hold this text")
     parser.add_argument("--first", type=int, default=0, help="first seed of a search without --seeds")
     parser.add_argument("--events", type=int, default=None, help="search until that many events were handled")
+    parser.add_argument("--seconds", type=float, default=None, help="search for so long")
     parser.add_argument("--patience", type=int, default=5, help="violations after which the search ends")
     parser.add_argument("--mutant", default="", help="plant this defect of the catalog first")
     parser.add_argument("--catalog", type=Path, default=CATALOG, help="the file with the planted defects")
@@ -175,7 +177,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--check-every", type=int, default=97, help="events between two checks of all invariants")
     parser.add_argument("--coverage", action="store_true", help="print what happened how often")
     options = parser.parse_args(argv)
-    if options.seeds is None and options.seed is None and options.events is None:
+    if options.seeds is None and options.seed is None and not (options.events or options.seconds):
         options.seeds = range(0, 200)
     return options
 
