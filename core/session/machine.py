@@ -186,9 +186,11 @@ class Session:
         return [*out, welcome, self._rise(peer, now)]
 
     def _hear_welcome(self, frame: f.Welcome, now: float) -> list[Outcome]:
-        if not self.dials or self.peer is not None or frame.session != self._session:
+        if not self.dials or frame.session != self._session:
             return []
         peer = decode_peer(frame.body)
+        if self.peer is not None:  # the same Hello reached two lives of the peer: the first answered with its last breath
+            return [] if peer.life == self.peer.life else self.reset("another life of the peer answers", now)
         refusal = self._accepts(peer)
         if refusal is not None:
             return [Rejected(refusal)]
