@@ -189,7 +189,7 @@ class Session:
         if not self.dials or frame.session != self._session:
             return []
         peer = decode_peer(frame.body)
-        if self.peer is not None:  # the same Hello reached two lives of the peer: the first answered with its last breath
+        if self.peer is not None:  # the same Hello reached two lives of the peer, the first of which is over
             return [] if peer.life == self.peer.life else self.reset("another life of the peer answers", now)
         refusal = self._accepts(peer)
         if refusal is not None:
