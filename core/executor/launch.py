@@ -58,6 +58,7 @@ def on_step_done(state: ExecutorState, result: StepResult) -> None:
         return
     state.steps.popleft()
     state.counters["steps_done"] += 1
+    state.counters["tokens_sampled"] += sum(len(done.sampled) for done in result.items)
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)
     for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
