@@ -20,8 +20,7 @@ EXTENSIONS = {
     "baton.core.kv._block_pool": ["block_index", "block_pool"],
     "baton.core.kv._ready_queue": ["handle_map", "ready_queue"],
     "baton.core.kv._ledger": ["ledger"],
-    "baton.services.executor.engine.kernels._dense": ["team", "dense"],
-    "baton.services.executor.engine.kernels._paged_attention": ["team", "paged_attention"],
+    "baton.services.executor.engine.kernels._kernels": ["team", "dense", "paged_attention"],
 }
 DEBUG = os.environ.get("BATON_NATIVE_DEBUG") == "1"
 

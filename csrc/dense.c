@@ -99,9 +99,11 @@ void dense_run(const struct dense_call *call)
 
 struct norm_work {
     enum instruction_set set;
-    const float *x, *weight;
+    const float *x;
+    long x_stride;
+    const float *weight;
     float epsilon, *y;
-    long num_rows, width;
+    long y_stride, num_rows, width;
     atomic_long next;
 };
 
@@ -113,13 +115,13 @@ static void norm_worker(void *data)
     long task;
     while ((task = team_next(&work->next, (work->num_rows + NORM_ROWS - 1) / NORM_ROWS)) >= 0)
         for (long row = task * NORM_ROWS; row < (task + 1) * NORM_ROWS && row < work->num_rows; row++)
-            FOR_SET(work->set, norm_row, work->x + row * work->width, work->weight, work->epsilon,
-                    work->y + row * work->width, work->width);
+            FOR_SET(work->set, norm_row, work->x + row * work->x_stride, work->weight, work->epsilon,
+                    work->y + row * work->y_stride, work->width);
 }
 
-void dense_rms_norm(enum instruction_set set, const float *x, const float *weight, float epsilon, float *y,
-                    long num_rows, long width, int num_threads)
+void dense_rms_norm(enum instruction_set set, const float *x, long x_stride, const float *weight, float epsilon,
+                    float *y, long y_stride, long num_rows, long width, int num_threads)
 {
-    struct norm_work work = {set, x, weight, epsilon, y, num_rows, width, 0};
+    struct norm_work work = {set, x, x_stride, weight, epsilon, y, y_stride, num_rows, width, 0};
     team_run(norm_worker, &work, num_rows > NORM_ROWS ? num_threads : 1);
 }

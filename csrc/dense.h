@@ -37,8 +37,8 @@ void dense_pack(enum instruction_set set, const float *weights, long num_outputs
 
 void dense_run(const struct dense_call *call);
 
-/* y[row] = x[row] * weight / sqrt(mean(x[row]²) + epsilon), both [num_rows][width]; y may be x. */
-void dense_rms_norm(enum instruction_set set, const float *x, const float *weight, float epsilon, float *y,
-                    long num_rows, long width, int num_threads);
+/* y[row] = x[row] * weight / sqrt(mean(x[row]²) + epsilon), `width` floats of each row; y may be x. */
+void dense_rms_norm(enum instruction_set set, const float *x, long x_stride, const float *weight, float epsilon,
+                    float *y, long y_stride, long num_rows, long width, int num_threads);
 
 #endif

@@ -20,17 +20,37 @@ struct attention_tile {
     float merged[ATTENTION_ROWS * ATTENTION_MAX_DIM];
 };
 
+/* Rows of a task are ordered [KV head][token][query head of the group]. A decode takes all KV heads that fit, so that it
+ * reads whole slots one behind the other; tokens of a chunk share keys and values in the cache, and take one head. */
 struct attention_task {
     const struct attention_segment *segment;
     long row, num_tokens, position; /* of the tile's first token */
-    long head;                      /* KV head */
+    long head, num_heads;           /* KV heads */
     long span;                      /* with `part`: the span to compute */
-    float *part;                    /* [group][best, total, weighted…] of one span of a long decode, or NULL */
+    float *part;                    /* [row][best, total, weighted…] of one span of a long decode, or NULL */
 };
+
+/* Sums of the query rows over part of their context: an output is weighted / total. */
+struct row_sums {
+    float best[ATTENTION_ROWS];  /* largest score */
+    float total[ATTENTION_ROWS]; /* of exp(score - best) */
+};
+
+static inline long least(long a, long b)
+{
+    return a < b ? a : b;
+}
+
+/* Of one row in a part. */
+static inline long part_floats(const struct attention_call *call)
+{
+    return call->kv.head_dim + 2;
+}
 
 #define SIMD_SET 0
 #include "simd.h"
 #include "paged_attention_half.h"
+#include "paged_attention_tile_body.h"
 #include "paged_attention_body.h"
 #include "paged_attention_rope_body.h"
 #undef SIMD_SET
@@ -40,6 +60,7 @@ struct attention_task {
 #define SIMD_SET 1
 #include "simd.h"
 #include "paged_attention_half.h"
+#include "paged_attention_tile_body.h"
 #include "paged_attention_body.h"
 #include "paged_attention_rope_body.h"
 #undef SIMD_SET
@@ -49,6 +70,7 @@ struct attention_task {
 #define SIMD_SET 2
 #include "simd.h"
 #include "paged_attention_half.h"
+#include "paged_attention_tile_body.h"
 #include "paged_attention_body.h"
 #include "paged_attention_rope_body.h"
 #undef SIMD_SET
@@ -63,8 +85,8 @@ struct attention_task {
 struct attention_work {
     const struct attention_call *call;
     struct attention_task *tasks;
-    float *parts; /* of all tasks that have one */
-    long num_tasks, part_floats;
+    float *parts; /* of all tasks that have one: num_parts rows */
+    long num_tasks, num_parts, decode_heads;
     atomic_long next, next_merge;
 };
 
@@ -73,22 +95,36 @@ static long num_spans_of(const struct attention_segment *segment)
     return segment->num_tokens > 1 ? 1 : (segment->start + ATTENTION_SPAN) / ATTENTION_SPAN;
 }
 
-static long tile_tokens(const struct attention_call *call)
+static long group_of(const struct attention_call *call)
 {
-    return ATTENTION_ROWS / (call->num_heads / call->kv.num_kv_heads);
+    return call->num_heads / call->kv.num_kv_heads;
 }
 
-static long count_tasks(const struct attention_call *call, long *num_parts)
+static long tile_tokens(const struct attention_call *call)
 {
-    long num_tasks = 0;
-    *num_parts = 0;
+    return ATTENTION_ROWS / group_of(call);
+}
+
+/* KV heads in one task of a decode: fewer where there would be too few tasks for the threads. */
+static long decode_heads(const struct attention_call *call)
+{
+    long spans = 0;
+    for (long s = 0; s < call->num_segments; s++)
+        spans += num_spans_of(call->segments + s);
+    return spans < 2L * call->num_threads ? 1 : least(call->kv.num_kv_heads, ATTENTION_ROWS / group_of(call));
+}
+
+static void count_tasks(struct attention_work *work)
+{
+    const struct attention_call *call = work->call;
+    work->decode_heads = decode_heads(call);
     for (long s = 0; s < call->num_segments; s++) {
-        const long spans = num_spans_of(call->segments + s);
-        const long tiles = (call->segments[s].num_tokens + tile_tokens(call) - 1) / tile_tokens(call);
-        num_tasks += tiles * spans * call->kv.num_kv_heads;
-        *num_parts += spans > 1 ? spans * call->kv.num_kv_heads : 0;
+        const struct attention_segment *segment = call->segments + s;
+        const long heads = segment->num_tokens > 1 ? 1 : work->decode_heads, spans = num_spans_of(segment);
+        const long tiles = (segment->num_tokens + tile_tokens(call) - 1) / tile_tokens(call);
+        work->num_tasks += tiles * spans * ((call->kv.num_kv_heads + heads - 1) / heads);
+        work->num_parts += spans > 1 ? spans * call->num_heads : 0;
     }
-    return num_tasks;
 }
 
 /* Later tiles see more context: they come first, so that no thread is left with a long one at the end. */
@@ -99,15 +135,16 @@ static void list_tasks(struct attention_work *work)
     float *part = work->parts;
     for (long s = 0; s < call->num_segments; s++) {
         const struct attention_segment *segment = call->segments + s;
+        const long heads = segment->num_tokens > 1 ? 1 : work->decode_heads;
         const long spans = num_spans_of(segment), step = tile_tokens(call);
         for (long first = (segment->num_tokens - 1) / step * step; first >= 0; first -= step)
-            for (long head = 0; head < call->kv.num_kv_heads; head++)
+            for (long head = 0; head < call->kv.num_kv_heads; head += heads)
                 for (long span = 0; span < spans; span++, task++) {
-                    const long left = segment->num_tokens - first;
-                    *task = (struct attention_task){
-                        segment, segment->row + first, left < step ? left : step, segment->start + first, head, span, 0};
+                    *task = (struct attention_task){segment, segment->row + first,
+                                                    least(segment->num_tokens - first, step), segment->start + first,
+                                                    head, least(call->kv.num_kv_heads - head, heads), span, 0};
                     if (spans > 1)
-                        task->part = part, part += work->part_floats;
+                        task->part = part, part += task->num_heads * group_of(call) * part_floats(call);
                 }
     }
 }
@@ -128,23 +165,21 @@ static void merge_worker(void *data)
     while ((index = team_next(&work->next_merge, work->num_tasks)) >= 0) {
         const struct attention_task *task = work->tasks + index;
         if (task->part != 0 && task->span == 0)
-            FOR_SET(work->call->set, merge_spans, work->call, task, num_spans_of(task->segment), work->part_floats);
+            FOR_SET(work->call->set, merge_spans, work->call, task, num_spans_of(task->segment));
     }
 }
 
 int attention_run(const struct attention_call *call)
 {
     struct attention_work work = {.call = call};
-    long num_parts;
-    work.num_tasks = count_tasks(call, &num_parts);
-    work.part_floats = call->num_heads / call->kv.num_kv_heads * (call->kv.head_dim + 2);
+    count_tasks(&work);
     work.tasks = malloc((size_t)work.num_tasks * sizeof(*work.tasks));
-    work.parts = num_parts ? malloc((size_t)(num_parts * work.part_floats) * sizeof(float)) : NULL;
-    const int is_short = work.tasks == NULL || (num_parts != 0 && work.parts == NULL);
+    work.parts = work.num_parts ? malloc((size_t)(work.num_parts * part_floats(call)) * sizeof(float)) : NULL;
+    const int is_short = work.tasks == NULL || (work.num_parts != 0 && work.parts == NULL);
     if (!is_short) {
         list_tasks(&work);
         team_run(attention_worker, &work, call->num_threads);
-        if (num_parts)
+        if (work.num_parts)
             team_run(merge_worker, &work, call->num_threads);
     }
     free(work.tasks);

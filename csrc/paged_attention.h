@@ -39,7 +39,8 @@ struct attention_call {
     struct kv_memory kv;
     const float *queries; /* [num_rows][query_stride], heads of a row adjacent */
     long query_stride;
-    float *output; /* [num_rows][num_heads * head_dim] */
+    float *output; /* [num_rows][output_stride], num_heads * head_dim of a row are used */
+    long output_stride;
     long num_heads;
     float scale;
     const struct attention_segment *segments;

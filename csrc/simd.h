@@ -91,15 +91,36 @@ static inline vec SIMD_NAME(vec_exp)(vec x)
     return (vec)((ivec)result & ~is_zero);
 }
 
+/* The sum and the largest of all elements, halves with halves. */
+#if SIMD_SET == 1
 static inline float SIMD_NAME(vec_sum)(vec value)
 {
-    float parts[LANES];
-    vec_store(parts, value);
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            parts[i] += parts[i + width];
-    return parts[0];
+    const __m128 half = _mm256_castps256_ps128(value) + _mm256_extractf128_ps(value, 1);
+    const __m128 pair = half + _mm_movehl_ps(half, half);
+    return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
 }
+
+static inline float SIMD_NAME(vec_largest)(vec value)
+{
+    const __m128 half = _mm_max_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+    const __m128 pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
+}
+#elif SIMD_SET == 2
+#define vec_sum_avx512(value) _mm512_reduce_add_ps(value)
+#define vec_largest_avx512(value) _mm512_reduce_max_ps(value)
+#else
+static inline float SIMD_NAME(vec_sum)(vec value)
+{
+    return (value[0] + value[2]) + (value[1] + value[3]);
+}
+
+static inline float SIMD_NAME(vec_largest)(vec value)
+{
+    const float even = value[0] > value[2] ? value[0] : value[2], odd = value[1] > value[3] ? value[1] : value[3];
+    return even > odd ? even : odd;
+}
+#endif
 
 /* c[rows][TILE_COLUMNS] (+)= a[rows][depth] · b[depth][TILE_COLUMNS]; each element sums over depth from 0 upwards.
  * Meanwhile memory from `ahead` on is fetched into the cache, ahead_step bytes further for each step of depth. */

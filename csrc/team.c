@@ -1,29 +1,166 @@
 #define _GNU_SOURCE
 #include "team.h"
 
-#include <dlfcn.h>
-#include <stddef.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
 
-/* GCC's OpenMP entry point; LLVM's and Intel's run-times export it too. */
-typedef void (*parallel_function)(team_function function, void *data, unsigned num_threads, unsigned flags);
+#if defined(__x86_64__)
+#define PAUSE() __builtin_ia32_pause()
+#else
+#define PAUSE() ((void)0)
+#endif
 
-static parallel_function find_parallel(void)
+enum {
+    MAX_OTHERS = 63,   /* threads beside the caller */
+    PAUSES = 16,       /* between two looks at the core's other users */
+    IDLE_ROUNDS = 150, /* looks before an idle thread sleeps: tens of microseconds */
+    WAIT_ROUNDS = 150  /* looks before the caller sleeps until the last thread has returned */
+};
+
+/* The job's number in the high half, whether it may be joined, how many threads are in it. */
+#define JOB(state) ((uint32_t)((state) >> 32))
+#define IS_OPEN ((uint64_t)1 << 31)
+#define NUM_INSIDE(state) ((state) & (IS_OPEN - 1))
+
+static struct {
+    pthread_mutex_t caller; /* held by whoever runs a job */
+    pthread_mutex_t sleep;
+    pthread_cond_t job_opened, job_left;
+    atomic_int num_sleepers, is_caller_asleep;
+    _Atomic uint64_t state;
+    team_function function; /* of the open job, as are the two below */
+    void *data;
+    int num_others;
+    int num_threads; /* started; written by the caller alone */
+} team = {.caller = PTHREAD_MUTEX_INITIALIZER,
+          .sleep = PTHREAD_MUTEX_INITIALIZER,
+          .job_opened = PTHREAD_COND_INITIALIZER,
+          .job_left = PTHREAD_COND_INITIALIZER};
+
+static void look_around(void)
 {
-    static _Atomic(parallel_function) found;
-    parallel_function parallel = atomic_load_explicit(&found, memory_order_relaxed);
-    if (parallel == NULL) {
-        /* Looked up again until it is there: torch may be loaded after this. */
-        *(void **)&parallel = dlsym(RTLD_DEFAULT, "GOMP_parallel");
-        atomic_store_explicit(&found, parallel, memory_order_relaxed);
+    for (int i = 0; i < PAUSES; i++)
+        PAUSE();
+    sched_yield();
+}
+
+/* Whether a job is open that the thread has not looked at yet. */
+static int has_new_job(uint32_t last_job)
+{
+    const uint64_t state = atomic_load(&team.state);
+    return (state & IS_OPEN) != 0 && JOB(state) != last_job;
+}
+
+static void wait_for_job(uint32_t last_job)
+{
+    for (int round = 0; round < IDLE_ROUNDS; round++) {
+        if (has_new_job(last_job))
+            return;
+        look_around();
     }
-    return parallel;
+    pthread_mutex_lock(&team.sleep);
+    atomic_fetch_add(&team.num_sleepers, 1); /* before the look: the caller opens the job before it looks for sleepers */
+    while (!has_new_job(last_job))
+        pthread_cond_wait(&team.job_opened, &team.sleep);
+    atomic_fetch_sub(&team.num_sleepers, 1);
+    pthread_mutex_unlock(&team.sleep);
+}
+
+/* Takes part in the open job unless it closes first or has threads enough; returns its number. */
+static uint32_t join_job(void)
+{
+    uint64_t state = atomic_load(&team.state);
+    do {
+        if ((state & IS_OPEN) == 0)
+            return JOB(state);
+    } while (!atomic_compare_exchange_weak(&team.state, &state, state + 1));
+    /* Inside: the job's fields stay as they are until this thread has left. */
+    if ((int)NUM_INSIDE(state) < team.num_others)
+        team.function(team.data);
+    const uint64_t left = atomic_fetch_sub(&team.state, 1) - 1;
+    if ((left & IS_OPEN) == 0 && NUM_INSIDE(left) == 0 && atomic_load(&team.is_caller_asleep)) {
+        pthread_mutex_lock(&team.sleep);
+        pthread_cond_signal(&team.job_left);
+        pthread_mutex_unlock(&team.sleep);
+    }
+    return JOB(state);
+}
+
+static void *serve(void *unused)
+{
+    for (uint32_t last_job = 0;;) {
+        wait_for_job(last_job);
+        last_job = join_job();
+    }
+    return unused;
+}
+
+static void forget_threads(void) /* in the child of a fork, which has none of them */
+{
+    static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    team.caller = team.sleep = mutex;
+    team.job_opened = team.job_left = cond;
+    team.num_sleepers = team.is_caller_asleep = team.num_threads = 0;
+    team.state = 0;
+}
+
+/* New threads have the caller's niceness and cores. Fewer than asked for is no error. */
+static void start_threads(int num_others)
+{
+    static int is_watching_forks;
+    if (!is_watching_forks)
+        is_watching_forks = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    while (team.num_threads < num_others) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, serve, NULL) != 0)
+            return;
+        pthread_detach(thread);
+        team.num_threads++;
+    }
+}
+
+static void open_job(team_function function, void *data, int num_others)
+{
+    team.function = function;
+    team.data = data;
+    team.num_others = num_others;
+    atomic_store(&team.state, ((uint64_t)(JOB(atomic_load(&team.state)) + 1) << 32) | IS_OPEN);
+    if (atomic_load(&team.num_sleepers) > 0) {
+        pthread_mutex_lock(&team.sleep);
+        pthread_cond_broadcast(&team.job_opened);
+        pthread_mutex_unlock(&team.sleep);
+    }
+}
+
+static void close_job(void)
+{
+    uint64_t state = atomic_fetch_and(&team.state, ~IS_OPEN);
+    for (int round = 0; round < WAIT_ROUNDS && NUM_INSIDE(state) != 0; round++) {
+        look_around();
+        state = atomic_load(&team.state);
+    }
+    if (NUM_INSIDE(state) == 0)
+        return;
+    pthread_mutex_lock(&team.sleep);
+    atomic_store(&team.is_caller_asleep, 1);
+    while (NUM_INSIDE(atomic_load(&team.state)) != 0)
+        pthread_cond_wait(&team.job_left, &team.sleep);
+    atomic_store(&team.is_caller_asleep, 0);
+    pthread_mutex_unlock(&team.sleep);
 }
 
 void team_run(team_function function, void *data, int num_threads)
 {
-    parallel_function parallel = num_threads > 1 ? find_parallel() : NULL;
-    if (parallel == NULL)
+    const int num_others = num_threads - 1 < MAX_OTHERS ? num_threads - 1 : MAX_OTHERS;
+    if (num_others < 1 || pthread_mutex_trylock(&team.caller) != 0) {
         function(data);
-    else
-        parallel(function, data, (unsigned)num_threads, 0);
+        return;
+    }
+    start_threads(num_others);
+    open_job(function, data, num_others);
+    function(data);
+    close_job();
+    pthread_mutex_unlock(&team.caller);
 }

@@ -1,5 +1,7 @@
-/* Runs one function on several threads, on the OpenMP team that the process already has (torch's), so that there are
- * not two teams that spin against each other. Without one it runs on the calling thread alone. */
+/* Runs one function on several threads of a pool that the process keeps.
+ *
+ * Whoever calls works too, and waits only for threads that have begun: one that the scheduler holds back while other
+ * processes use its core joins late or not at all. Idle threads spin briefly, yielding the core, and then sleep. */
 #ifndef BATON_TEAM_H
 #define BATON_TEAM_H
 
@@ -7,7 +9,9 @@
 
 typedef void (*team_function)(void *data);
 
-/* Calls function(data) on num_threads threads at once and returns when all have returned. */
+/* Calls function(data) here and on up to num_threads - 1 other threads at once, and returns when all have returned.
+ * The function must do all work even where it is called once: it takes its tasks with `team_next`. A second caller at
+ * the same time gets no other threads. */
 void team_run(team_function function, void *data, int num_threads);
 
 /* The next task of [0, num_tasks) for whoever asks first, or -1. */

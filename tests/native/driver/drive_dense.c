@@ -30,7 +30,7 @@ static void drive_layer(enum instruction_set set, long num_rows, long num_inputs
             const double error = sum - y[r * num_outputs + c];
             EXPECT(error < 1e-4 && error > -1e-4);
         }
-    dense_rms_norm(set, x, x, 1e-5f, x, num_rows, num_inputs, 1);
+    dense_rms_norm(set, x, num_inputs, x, 1e-5f, x, num_inputs, num_rows, num_inputs, 1);
     free(weights), free(bias), free(x), free(y), free(panels);
 }
 

@@ -44,7 +44,7 @@ static void drive_segment(enum instruction_set set, long block_size, long head_d
     rope_store_run(&rope);
     fill(&kv, table, start + num_tokens);
     const struct attention_segment segment = {0, num_tokens, start, 0};
-    const struct attention_call call = {set, kv, qkv, stride, output, NUM_HEADS, 1.0f, &segment, 1, table, 2};
+    const struct attention_call call = {set, kv, qkv, stride, output, width, NUM_HEADS, 1.0f, &segment, 1, table, 2};
     EXPECT(attention_run(&call) == 0);
     for (long i = 0; i < num_tokens * width; i++) {
         const double mean = 0.5 * (double)(start + i / width + 2), error = output[i] / mean - 1.0;

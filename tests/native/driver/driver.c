@@ -12,6 +12,7 @@ int main(void) {
     drive_block_pool();
     drive_ready_queue();
     drive_ledger();
+    drive_team();
     drive_dense();
     drive_paged_attention();
     puts("native core: every unit kept its invariants, every planted fault was found");

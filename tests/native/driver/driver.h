@@ -42,6 +42,7 @@ void drive_prefix_compare(void);
 void drive_block_pool(void);
 void drive_ready_queue(void);
 void drive_ledger(void);
+void drive_team(void);
 void drive_dense(void);
 void drive_paged_attention(void);
 

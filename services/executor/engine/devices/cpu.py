@@ -35,7 +35,8 @@ class CpuDevice(HostQueue):
         self.cache = KvCache(layout, num_blocks)
         weights = DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype])
         self.decoder: Decoder | NativeDecoder
-        if is_supported(layout, config.num_heads) and not config.logit_round_bits:
+        self.is_native = is_supported(layout, config.num_heads) and not config.logit_round_bits
+        if self.is_native:
             self.decoder = NativeDecoder(config, weights, self.cache, num_threads)
         else:
             self.decoder = Decoder(config, weights, self.cache)

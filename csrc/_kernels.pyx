@@ -1,4 +1,5 @@
-"""Raw-pointer entry points of `paged_attention.c`; `native.py` beside this module is the facade with shapes and checks."""
+"""Raw-pointer entry points of `dense.c` and `paged_attention.c`, in one module because they share the threads of
+`team.c`; `native.py` beside this module is the facade with shapes and checks."""
 
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
@@ -28,6 +29,7 @@ cdef extern from "paged_attention.h" nogil:
         const float *queries
         long query_stride
         float *output
+        long output_stride
         long num_heads
         float scale
         const attention_segment *segments
@@ -52,6 +54,32 @@ cdef extern from "paged_attention.h" nogil:
 
     int attention_run(const attention_call *call)
     void rope_store_run(const rope_call *call)
+
+
+cdef extern from "dense.h" nogil:
+    enum dense_end:
+        pass
+
+    struct dense_call:
+        instruction_set set
+        dense_end end
+        const float *x
+        long x_stride
+        const float *panels
+        const float *bias
+        float *y
+        long y_stride
+        long num_rows
+        long num_inputs
+        long num_outputs
+        int num_threads
+
+    long dense_panel_width(instruction_set which)
+    void dense_pack(instruction_set which, const float *weights, long num_outputs, long num_inputs, float *panels,
+                    long first, long step)
+    void dense_run(const dense_call *call)
+    void dense_rms_norm(instruction_set which, const float *x, long x_stride, const float *weight, float epsilon,
+                        float *y, long y_stride, long num_rows, long width, int num_threads)
 
 
 def is_usable(int which):
@@ -88,8 +116,8 @@ cdef class PagedMemory:
         self.which = which
         self.num_threads = num_threads
 
-    def attend(self, long kv_layer, uintptr_t queries, long query_stride, uintptr_t output, long num_heads, float scale,
-               uintptr_t segments, long num_segments, uintptr_t tables):
+    def attend(self, long kv_layer, uintptr_t queries, long query_stride, uintptr_t output, long output_stride,
+               long num_heads, float scale, uintptr_t segments, long num_segments, uintptr_t tables):
         """Attention of all segments; see `struct attention_call`."""
         cdef attention_call call
         cdef int status
@@ -99,6 +127,7 @@ cdef class PagedMemory:
         call.queries = <const float *>queries
         call.query_stride = query_stride
         call.output = <float *>output
+        call.output_stride = output_stride
         call.num_heads = num_heads
         call.scale = scale
         call.segments = <const attention_segment *>segments
@@ -130,3 +159,42 @@ cdef class PagedMemory:
         call.num_threads = self.num_threads
         with nogil:
             rope_store_run(&call)
+
+
+def panel_width(int which):
+    """Output columns in one panel of packed weights."""
+    return dense_panel_width(<instruction_set>which)
+
+
+def pack(int which, uintptr_t weights, long num_outputs, long num_inputs, uintptr_t panels, long first, long step):
+    """Pack a matrix [num_outputs, num_inputs] into panels first, first + step, …"""
+    with nogil:
+        dense_pack(<instruction_set>which, <const float *>weights, num_outputs, num_inputs, <float *>panels, first, step)
+
+
+def linear(int which, int end, uintptr_t x, long x_stride, uintptr_t panels, uintptr_t bias, uintptr_t y, long y_stride,
+           long num_rows, long num_inputs, long num_outputs, int num_threads):
+    """One dense layer; see `struct dense_call`."""
+    cdef dense_call call
+    call.set = <instruction_set>which
+    call.end = <dense_end>end
+    call.x = <const float *>x
+    call.x_stride = x_stride
+    call.panels = <const float *>panels
+    call.bias = <const float *>bias
+    call.y = <float *>y
+    call.y_stride = y_stride
+    call.num_rows = num_rows
+    call.num_inputs = num_inputs
+    call.num_outputs = num_outputs
+    call.num_threads = num_threads
+    with nogil:
+        dense_run(&call)
+
+
+def rms_norm(int which, uintptr_t x, long x_stride, uintptr_t weight, float epsilon, uintptr_t y, long y_stride,
+             long num_rows, long width, int num_threads):
+    """RMS norm of each row."""
+    with nogil:
+        dense_rms_norm(<instruction_set>which, <const float *>x, x_stride, <const float *>weight, epsilon, <float *>y,
+                       y_stride, num_rows, width, num_threads)
