@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 BATON = (sys.executable, "-m", "baton.services.cli.main")
+RAN_PAST_LIMIT = -1000  #: no exit code and no signal has this number
 
 
 class Done(NamedTuple):
-    code: int  #: −9 if it ran past its limit
+    code: int  #: RAN_PAST_LIMIT if it did
     output: str  #: stdout and stderr together
 
     @property
@@ -44,5 +45,5 @@ def run(
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-        return Done(-9, f"{output}\nran past {limit_s:g} s")
+        return Done(RAN_PAST_LIMIT, f"{output}\nran past {limit_s:g} s")
     return Done(process.returncode, output)
