@@ -14,6 +14,8 @@ from tests.accept.row import Options, Row, judged
 
 NUM_CLIENTS = 8  #: at once
 SEED = 20
+MAX_PROMPT_TOKENS = 200
+LONGEST_STAY = 5.0  #: in typical durations of an answer that is alone; eight at once take longer
 #: what every process holds for requests; all of it must be back where it was
 LEVELS = {
     "router": ("streams", "legs", "legs_placed"),
@@ -44,9 +46,10 @@ def measure(options: Options) -> Row:
     with Deployment() as up:
         body = {"model": up.model, "prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
         first = post(f"{up.url}/v1/completions", body)["choices"][0]["text"]
+        typical_s = typical_duration_s(up)
         up.wait_until_quiescent()
         before, pids = levels(up), up.pids()
-        outcomes = asyncio.run(leave_often(up.url, up.model, count))
+        outcomes = asyncio.run(leave_often(up.url, up.model, count, LONGEST_STAY * typical_s))
         is_quiescent = up.wait_until_quiescent()
         after = settled_levels(up, before)
         again = post(f"{up.url}/v1/completions", body)["choices"][0]["text"]
@@ -82,24 +85,34 @@ def settled_levels(up: Deployment, wanted: dict[str, float], limit_s: float = 10
     return found
 
 
-async def leave_often(url: str, model: str, count: int) -> list[str]:
+def typical_duration_s(up: Deployment) -> float:
+    """How long one answer of middling length takes here, alone: what stays are drawn in proportion to."""
+    started_at = time.monotonic()
+    prompt = list(range(1000, 1000 + MAX_PROMPT_TOKENS // 2))
+    post(f"{up.url}/v1/completions", {"model": up.model, "prompt": prompt, "max_tokens": 30, "ignore_eos": True})
+    return time.monotonic() - started_at
+
+
+async def leave_often(url: str, model: str, count: int, longest_stay_s: float) -> list[str]:
+    """Clients come one after the other, NUM_CLIENTS at once, until `count` have left; what became of each."""
     rng = random.Random(SEED)
-    tasks = [plan(rng, model) for _ in range(count)]
-    limit = asyncio.Semaphore(NUM_CLIENTS)
-    async with ClientSession(timeout=ClientTimeout(total=120)) as session:
+    outcomes: list[str] = []
+    async with ClientSession(timeout=ClientTimeout(total=300)) as session:
 
-        async def one(body: dict[str, Any], stay_s: float) -> str:
-            async with limit:
-                return await ask_and_leave(session, url, body, stay_s)
+        async def client() -> None:
+            while outcomes.count("gone") < count:
+                body, stay_s = plan(rng, model, longest_stay_s)
+                outcomes.append(await ask_and_leave(session, url, body, stay_s))
 
-        return list(await asyncio.gather(*(one(*task) for task in tasks)))
+        await asyncio.gather(*(client() for _ in range(NUM_CLIENTS)))
+    return outcomes
 
 
-def plan(rng: random.Random, model: str) -> tuple[dict[str, Any], float]:
+def plan(rng: random.Random, model: str, longest_stay_s: float) -> tuple[dict[str, Any], float]:
     """A body and how long its client stays; half of the clients stream."""
-    prompt = [rng.randrange(100, 40_000) for _ in range(rng.randint(1, 300))]
+    prompt = [rng.randrange(100, 40_000) for _ in range(rng.randint(1, MAX_PROMPT_TOKENS))]
     body = {"model": model, "prompt": prompt, "max_tokens": rng.randint(1, 60), "ignore_eos": True}
-    return body | {"stream": rng.random() < 0.5, "n": rng.choice((1, 1, 1, 2))}, rng.expovariate(1 / 1.5)
+    return body | {"stream": rng.random() < 0.5, "n": rng.choice((1, 1, 1, 2))}, rng.random() * longest_stay_s
 
 
 async def ask_and_leave(session: ClientSession, url: str, body: dict[str, Any], stay_s: float) -> str:
