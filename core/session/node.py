@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,8 +21,8 @@ from baton.core.wire.frames import decode_frame
 
 
 class FrameArrived(msgspec.Struct, frozen=True, tag=130):
-    """The socket of `link` brought these bytes. Dialed links are named like their peer, accepted ones like their
-    connection."""
+    """The socket of `link` brought these bytes. Dialed links are named like their peer, accepted ones `name/…` like the
+    process that dialed: the transport has proven that its key is of that name."""
 
     link: str
     data: bytes
@@ -93,7 +94,7 @@ class Node:
         try:
             frame = decode_frame(event.data)
             if session is None:
-                session = Session(self.own, event.link, False, self._refusal, self._timing)
+                session = Session(self.own, event.link, False, partial(self._refusal, event.link), self._timing)
                 self._sessions[event.link] = session
             self._apply(session, session.hear(frame, now), now, out)
         except BadMessage as error:
@@ -167,7 +168,7 @@ class Node:
             return
         if known is not None:
             self._disconnect(peer.name, now, out)
-        session = Session(self.own, peer.name, True, self._refusal, self._timing)
+        session = Session(self.own, peer.name, True, partial(self._refusal, peer.name), self._timing)
         self._sessions[peer.name] = session
         self._dialed[peer.name] = peer
         out.append(OpenLink(peer.name, peer.address))
@@ -182,8 +183,10 @@ class Node:
         del self._sessions[name]
         out.append(CloseLink(name))
 
-    def _refusal(self, peer: Peer) -> str | None:
-        """Why this process must not talk with that one, or None."""
+    def _refusal(self, link: str, peer: Peer) -> str | None:
+        """Why this process must not talk with that one over this link, or None."""
+        if peer.name != link.partition("/")[0]:
+            return f"a link of {link} speaks for no {peer.name}"
         if not may_link(peer.role, self.own.role):
             return f"a {peer.role.name} has no link to a {self.own.role.name}"
         if peer.epoch < self._epochs.get(peer.name, 0):

@@ -43,14 +43,31 @@ def test_what_a_machine_says_goes_to_the_session_of_that_peer_numbered_from_zero
 
 def test_the_newest_link_of_a_peer_wins_and_the_old_one_is_told():
     node, machine = node_of()
-    first, second = Caller(node, ROUTER, "one"), Caller(node, ROUTER, "two")
+    first, second = Caller(node, ROUTER, "router/1"), Caller(node, ROUTER, "router/2")
     first.dial()
     out = second.dial()
     assert [type(event) for event in machine.heard] == [PeerUp, PeerDown, PeerUp]
-    assert any(isinstance(c, Transmit) and c.link == "one" for c in out)
+    assert any(isinstance(c, Transmit) and c.link == "router/1" for c in out)
     machine.answers = [[Send("router", m.Holding(()))]]
     out = second.say(m.Abort(AttemptId(1, 0)))
-    assert [c.link for c in only(out, Transmit)] == ["two"]
+    assert [c.link for c in only(out, Transmit)] == ["router/2"]
+
+
+def test_sec_02_a_link_speaks_for_no_other_name_than_its_own():
+    node, machine = node_of()
+    Caller(node, ROUTER).dial()
+    liar = Caller(node, replace(ROUTER, epoch=9), "router2/9")
+    out = liar.dial()
+    assert isinstance(liar.said[-1], f.Reject)
+    assert "speaks for no router" in only(out, Note)[0].detail
+    assert machine.heard == [PeerUp(ROUTER)]
+
+
+def test_sec_02_a_dialed_process_that_calls_itself_otherwise_is_not_taken_for_it():
+    node, machine = node_of(ROUTER)
+    hello = f.decode_frame(only(node.handle(ConnectLink(D), 100.0), Transmit)[0].data)
+    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.session, encode_peer(P)))), 100.1)
+    assert machine.heard == []
 
 
 def test_kvt_07_an_old_life_cannot_come_back_after_a_new_one():
