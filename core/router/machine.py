@@ -11,9 +11,10 @@ from typing import Any
 from baton.core.config import RouterConfig
 from baton.core.deadlines import Deadlines
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import ConnectLink, DropLink, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
+from baton.core.router.executors import Executors
 from baton.core.router.streams import Choice, Leg, LegState, Stream
 from baton.core.wire import messages as m
 
@@ -36,9 +37,7 @@ class RouterCore:
         self._deadlines: Deadlines[int] = Deadlines()
         self._paused: Deadlines[int] = Deadlines()
         self._scheduler: Peer | None = None  #: while its session is up
-        self._scheduler_epoch = 0  #: of the last session
-        self._executors: dict[str, Peer] = {}  #: whose session is up
-        self._roster: dict[str, Peer] = {}
+        self._executors = Executors()
         self._leg_prefix = ((own.epoch ^ zlib.crc32(own.name.encode())) & 0xFFFFFFFF) << COUNTER_BITS
         self._num_legs = 0
         self._sweep_at = 0.0
@@ -93,15 +92,12 @@ class RouterCore:
         """Empty when a request would work now, else why not."""
         if self._scheduler is None:
             return "no session with the scheduler"
-        roles = {peer.role for name, peer in self._roster.items() if name in self._executors}
-        if Role.UNIFIED in roles or {Role.PREFILL, Role.DECODE} <= roles:
-            return ""
-        return "no pair of executors is linked"
+        return self._executors.readiness()
 
     @property
     def executors(self) -> tuple[Peer, ...]:
         """The live executors as the scheduler last named them: for limits and the layout fingerprint."""
-        return tuple(self._roster.values())
+        return self._executors.named
 
     # ---- clients
 
@@ -149,7 +145,7 @@ class RouterCore:
             case m.Refusal():
                 self._on_refusal(message)
             case m.Roster():
-                self._on_roster(message)
+                self._out.extend(self._executors.on_roster(message))
 
     def _on_placed(self, message: m.Placed) -> None:
         leg = self._current(message.id)
@@ -171,15 +167,6 @@ class RouterCore:
         leg = self._current(message.id)
         if leg is not None:
             self._end(leg.stream, message.reason, message.numbers)
-
-    def _on_roster(self, message: m.Roster) -> None:
-        """Link to every live executor; links to others go when their session is over."""
-        fresh = {peer.name: peer for peer in message.executors}
-        for name in list(self._roster):
-            if name not in fresh and name not in self._executors:
-                self._out.append(DropLink(name))
-        self._roster = fresh
-        self._out.extend(ConnectLink(peer) for peer in message.executors)
 
     # ---- executors
 
@@ -226,14 +213,11 @@ class RouterCore:
 
     def _on_peer_up(self, peer: Peer) -> None:
         if peer.role is Role.SCHEDULER:
-            is_new = self._scheduler_epoch not in (0, peer.epoch)
-            self._scheduler, self._scheduler_epoch = peer, peer.epoch
+            self._scheduler = peer
             for leg in [leg for leg in self._legs.values() if leg.state is LegState.SUBMITTED]:
-                if is_new:
-                    leg.attempt += 1  # the old one may have placed it with its last breath
-                self._submit(leg)
+                self._submit_again(leg)
             return
-        self._executors[peer.name] = peer
+        self._executors.up(peer)
         offsets = ((leg.id, tuple((c.index, len(c.tokens)) for c in leg.choices)) for leg in self._legs.values())
         self._tell(peer.name, m.RouterInventory(tuple(offsets)))
 
@@ -241,9 +225,7 @@ class RouterCore:
         if peer.role is Role.SCHEDULER:
             self._scheduler = None
             return
-        self._executors.pop(peer.name, None)
-        if peer.name not in self._roster:
-            self._out.append(DropLink(peer.name))
+        self._out.extend(self._executors.down(peer))
         for leg in [leg for leg in self._legs.values() if leg.decode == peer.life]:
             self._fail_attempt(leg, Reason.PEER_LOST)
 
@@ -265,7 +247,7 @@ class RouterCore:
         """Attempts on executors that this router cannot hear are lost after a while."""
         self._sweep_at = self._now + self.config.settle_s
         for leg in list(self._legs.values()):
-            if leg.state is not LegState.PLACED or leg.decode is None or self._is_linked(leg.decode):
+            if leg.state is not LegState.PLACED or leg.decode is None or self._executors.is_linked(leg.decode):
                 continue
             if self._now - leg.confirmed_at > 4 * self.config.settle_s:
                 self._fail_attempt(leg, Reason.PEER_LOST)
@@ -289,6 +271,7 @@ class RouterCore:
     def _submit(self, leg: Leg) -> None:
         leg.state = LegState.SUBMITTED
         leg.prefill = leg.decode = None
+        leg.was_told = self._scheduler is not None
         if self._scheduler is None:
             return
         request, stream = leg.stream.request, leg.stream
@@ -296,6 +279,18 @@ class RouterCore:
         age_ms = int((self._now - stream.arrived_at) * 1000)
         submit = m.Submit(leg.id, leg.work(self.own.life), left_ms, age_ms, request.priority_class, request.tenant)
         self._tell(self._scheduler.name, submit)
+
+    def _submit_again(self, leg: Leg) -> None:
+        """The scheduler's session is a new one. What was said in an earlier one may have been placed, run and ended
+        without this router's hearing of it, so it is not said again under the same attempt."""
+        if not leg.was_told:
+            self._submit(leg)
+            return
+        self._abort(leg)
+        for part in self._parts(leg):
+            for choice in part.choices:
+                choice.early.clear()
+            self._submit(part)
 
     def _fail_attempt(self, leg: Leg, reason: Reason) -> None:
         """The current attempt is over without an end: drop what is left of it, and go on or give up."""
@@ -380,15 +375,11 @@ class RouterCore:
     def _holders(self, leg: Leg) -> list[Life]:
         return list(dict.fromkeys(life for life in (leg.prefill, leg.decode) if life is not None))
 
-    def _is_linked(self, life: Life) -> bool:
-        peer = self._executors.get(life.name)
-        return peer is not None and peer.epoch == life.epoch
-
     def _tell(self, name: str, message: Any) -> None:
         self._out.append(Send(name, message))
 
     def _tell_life(self, life: Life, message: Any) -> None:
-        if self._is_linked(life):
+        if self._executors.is_linked(life):
             self._tell(life.name, message)
 
     def _count(self, name: str) -> None:

@@ -65,6 +65,7 @@ class Leg:
         "resume_at",
         "state",
         "stream",
+        "was_told",
     )
 
     def __init__(self, leg_id: int, stream: Stream, choices: list[Choice], num_failures: int = 0) -> None:
@@ -73,6 +74,7 @@ class Leg:
         self.choices = choices
         self.attempt = 0
         self.state = LegState.SUBMITTED
+        self.was_told = False  #: the current attempt was submitted in some session with the scheduler
         self.num_failures = num_failures
         self.prefill: Life | None = None
         self.decode: Life | None = None

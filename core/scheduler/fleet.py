@@ -59,7 +59,7 @@ class Fleet:
         return True
 
     def roster(self) -> Roster:
-        return Roster(tuple(executor.peer for _, executor in sorted(self._by_name.items())))
+        return Roster(tuple(executor.peer for _, executor in sorted(self._by_name.items())), self.can_serve())
 
     def can_serve(self) -> bool:
         """Whether some executor, or some pair of them, takes requests."""

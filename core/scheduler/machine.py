@@ -39,6 +39,7 @@ class SchedulerCore:
         self._placed = PlacedAttempts()
         self._peers: dict[str, Peer] = {}  #: everyone whose session is up
         self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
+        self._said_can_serve = False  #: in the last roster
         self._absent_since: float | None = None  #: since when no executor could serve anything
         self.counters: dict[str, int] = {}
 
@@ -212,9 +213,11 @@ class SchedulerCore:
             self._tell_life(other, m.Abort(placed.id))
 
     def _announce(self) -> None:
+        roster = self._fleet.roster()
+        self._said_can_serve = roster.can_serve
         for name, peer in sorted(self._peers.items()):
             if peer.role in (Role.ROUTER, Role.PREFILL, Role.LAUNCHER):
-                self._tell(name, self._fleet.roster())
+                self._tell(name, roster)
 
     # ---- placing
 
@@ -330,7 +333,10 @@ class SchedulerCore:
             self._refuse_if_never_fits(waiting)
 
     def _watch_absence(self) -> None:
-        if self._fleet.can_serve():
+        can_serve = self._fleet.can_serve()
+        if can_serve != self._said_can_serve:
+            self._announce()
+        if can_serve:
             self._absent_since = None
             return
         if self._absent_since is None:

@@ -122,6 +122,7 @@ class Roster(Message, frozen=True, tag=13):
     """Scheduler → router and prefill executors: the live executors, as a level (replaces the previous one)."""
 
     executors: tuple[Peer, ...]
+    can_serve: bool = True  #: some executor, or some pair of them, takes requests
 
 
 # ---- scheduler → executor

@@ -172,11 +172,15 @@ def test_a_reconnecting_executor_hears_what_is_wanted_and_from_where():
     assert out == [says("prefill", m.RouterInventory, live=((work_id, ((0, 0), (1, 2))),))]
 
 
-def test_rtr_07_a_reconnect_to_the_same_scheduler_submits_again_under_the_same_id():
+def test_rtr_07_after_a_lost_session_a_request_is_submitted_under_its_next_attempt():
+    # the first may have been placed, run and ended without the router's hearing of it
     rig = RouterRig()
     rig.arrive(1)
     rig.down(SCHEDULER)
-    assert the(rig.up(SCHEDULER), m.Submit).id == rig.submits[0].id
+    first = rig.submits[0].id
+    out = rig.up(SCHEDULER)
+    assert the(out, m.Submit).id == first._replace(attempt=1)
+    assert the(out, m.Abort).id == first
 
 
 def test_rtr_07_a_new_life_of_the_scheduler_gets_a_fresh_attempt():
