@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
 from aiohttp import web
 
@@ -52,8 +54,17 @@ class AnswerWriter:
             async with asyncio.timeout(self._stall_timeout_s):
                 await writing  # type: ignore[misc]
         except TimeoutError:
-            if self._request.transport is not None:
-                self._request.transport.abort()
+            cut_off(self._request.transport)
             raise ClientLost(Reason.STALLED) from None
         except OSError:
             raise ClientLost(Reason.ABORTED) from None
+
+
+def cut_off(transport: asyncio.Transport | None) -> None:
+    """Reset the connection, so that the megabytes that its socket holds go at once and are not offered any longer."""
+    if transport is None:
+        return
+    accepted = transport.get_extra_info("socket")
+    if accepted is not None:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
