@@ -88,6 +88,7 @@ class Links:
 
     def bind(self, endpoint: str, *, beyond_loopback: bool = False) -> str:
         """Listen there and return the endpoint as bound. Raises EndpointRefused, which names it."""
+        self._check_thread()
         if not is_local(endpoint) and not beyond_loopback:
             raise EndpointRefused(f"{endpoint} can be reached from other machines: ask for it with --listen")
         socket = self._socket(zmq.ROUTER, endpoint)

@@ -61,12 +61,20 @@ class Chatter:
 class Process:
     """Driver, node and sockets of one trivial process, in this process."""
 
-    def __init__(self, keys: Path, name: str, epoch: int, role: Role, limits: LinkLimits | None = None) -> None:
+    def __init__(
+        self,
+        keys: Path,
+        name: str,
+        epoch: int,
+        role: Role,
+        limits: LinkLimits | None = None,
+        timing: LinkTiming = TIMING,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.machine = Chatter(role is Role.SCHEDULER)
         self.failures: list[Exception] = []
         self.notes: list[str] = []
-        self.driver = Driver(Node(Peer(name, role, epoch), self.machine, TIMING), loop, self.failures.append)
+        self.driver = Driver(Node(Peer(name, role, epoch), self.machine, timing), loop, self.failures.append)
         self.links = Links(loop, Life(name, epoch), KeyRing(keys, name), self.driver.post, limits)
         self.driver.perform(Transmit, self.links.transmit)
         self.driver.perform(OpenLink, self.links.open)
