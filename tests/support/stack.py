@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession, ClientTimeout, TCPConnector
 from prometheus_client.parser import text_string_to_metric_families
 
 from baton.core.ids import Life
@@ -63,7 +63,8 @@ class Stack:
         life = Lifecycle(Log("launcher", settings.service.epoch, io.StringIO()))
         self._launcher = Process(life, settings, KeyRing(folder / "keys", "launcher"), LauncherCore)
         self._launcher.dial_scheduler()
-        self._session = ClientSession(timeout=ClientTimeout(total=60))
+        everyone_at_once = TCPConnector(limit=0)  # the client's own queue would hide how many there are
+        self._session = ClientSession(connector=everyone_at_once, timeout=ClientTimeout(total=60))
 
     # ---- processes
 
