@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,10 +32,21 @@ async def running(
     try:
         for name in names:
             stack.start(name)
-        await stack.ready()
+        try:
+            async with asyncio.timeout(HANG_LIMIT_S):
+                await stack.ready()
+        except BaseException:
+            tell(stack)
+            raise
         yield stack
     finally:
         await stack.close()
+
+
+def tell(stack: Stack) -> None:
+    """Print the end of every log, for whoever reads a failure."""
+    for name in stack.running:
+        print(f"==== {name}\n{stack.log(name)[-LOG_TAIL_CHARS:]}")
 
 
 @asynccontextmanager
@@ -44,8 +56,7 @@ async def left_as_found(stack: Stack, *, is_exact: bool = True) -> AsyncIterator
     try:
         yield stack
     finally:
-        for name in stack.running:
-            print(f"==== {name}\n{stack.log(name)[-LOG_TAIL_CHARS:]}")
+        tell(stack)
     await check_alive(stack, is_exact=is_exact)
     await check_nothing_held(stack)
     assert {name: process.pid for name, process in stack.running.items()} == pids
