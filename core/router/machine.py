@@ -282,11 +282,11 @@ class RouterCore:
 
     def _submit_again(self, leg: Leg) -> None:
         """The scheduler's session is a new one. What was said in an earlier one may have been placed, run and ended
-        without this router's hearing of it, so it is not said again under the same attempt."""
+        without this router's hearing of it, so it is not said again under the same attempt. No Abort: the scheduler has
+        dropped what waited, executors name what runs, and twice the words could fill the link again."""
         if not leg.was_told:
             self._submit(leg)
             return
-        self._abort(leg)
         for part in self._parts(leg):
             for choice in part.choices:
                 choice.early.clear()

@@ -68,7 +68,7 @@ class Node:
                 self._frame(event, now, out)
             case LinkFull():
                 session = self._sessions.get(event.link)
-                if session is not None:
+                if session is not None and session.peer is not None:  # else nothing was said that could be lost
                     self._apply(session, session.reset("the link is full", now), now, out)
             case Wake():
                 self._wake(now, out)
