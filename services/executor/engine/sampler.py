@@ -17,6 +17,7 @@ from baton.services.executor.engine.philox import keyed_uniform
 from baton.services.executor.engine.sequences import DeviceSequence
 
 FIRST_CANDIDATES = 64  #: how many likely tokens are sorted before all of them are
+COLUMN_LENGTH = 64  #: values whose largest stands for them when a border is looked for
 
 
 def sample_rows(
@@ -37,11 +38,13 @@ def sample_rows(
 def _sample_row(row: torch.Tensor, best: int, sequence: DeviceSequence, count: int) -> tuple[SampledToken, ...]:
     params = sequence.sampling
     choices = range(sequence.choice, sequence.choice + count)
-    if _is_plain_greedy(params, sequence):
+    position = len(sequence.tokens) - sequence.num_prompt_tokens
+    if _is_modified(params, sequence):
+        tokens = _choose(_modify_logits(row.numpy().astype(np.float64), params, sequence), params, position, choices)
+    elif params.temperature == 0:
         tokens = [best] * count
     else:
-        modified = _modify_logits(row.numpy().astype(np.float64), params, sequence)
-        tokens = _choose(modified, params, len(sequence.tokens) - sequence.num_prompt_tokens, choices)
+        tokens = _choose(row.numpy(), params, position, choices)
     if params.num_logprobs < 0:
         return tuple(SampledToken(choice, token) for choice, token in zip(choices, tokens, strict=True))
     logprobs = log_softmax(row.numpy().astype(np.float64))
@@ -53,9 +56,8 @@ def _sample_row(row: torch.Tensor, best: int, sequence: DeviceSequence, count: i
     )
 
 
-def _is_plain_greedy(params: SamplingParams, sequence: DeviceSequence) -> bool:
-    is_modified = params.logit_bias or _forbids_ends(params, sequence) or _has_penalty(params)
-    return params.temperature == 0 and not is_modified
+def _is_modified(params: SamplingParams, sequence: DeviceSequence) -> bool:
+    return bool(params.logit_bias) or _forbids_ends(params, sequence) or _has_penalty(params)
 
 
 def _has_penalty(params: SamplingParams) -> bool:
@@ -92,23 +94,25 @@ def _choose(logits: np.ndarray, params: SamplingParams, position: int, choices: 
     if params.temperature == 0:
         return [int(logits.argmax())] * len(choices)
     uniforms = [keyed_uniform(params.seed, position, choice) for choice in choices]
-    return draw(logits / params.temperature, params.top_k, params.top_p, params.min_p, uniforms)
+    return draw(logits, params.top_k, params.top_p, params.min_p, uniforms, params.temperature)
 
 
-def draw(logits: np.ndarray, top_k: int, top_p: float, min_p: float, uniforms: list[float]) -> list[int]:
-    """One token for each uniform number, from float64[vocab_size] logits that temperature has already divided.
+def draw(
+    logits: np.ndarray, top_k: int, top_p: float, min_p: float, uniforms: list[float], temperature: float = 1.0
+) -> list[int]:
+    """One token for each uniform number, from [vocab_size] logits of any float dtype; weights are float64.
 
-    Sorts only as many of the likeliest tokens as the answer depends on.
+    Sorts only as many of the likeliest tokens as the answer depends on, and weighs all only if it depends on their sum.
     """
-    weights = np.exp(logits - logits.max())
     num_candidates = min(top_k or len(logits), len(logits))
-    is_all = num_candidates == len(logits)
-    mass = float(weights.sum() if is_all else weights[most_likely(logits, num_candidates)].sum())
     num_sorted = min(FIRST_CANDIDATES, num_candidates)
+    largest = float(logits.max())
+    mass = 0.0 if num_sorted == num_candidates else _mass(logits, num_candidates, largest, temperature)
     while True:
         order = most_likely(logits, num_sorted)
-        sorted_weights = weights[order]
+        sorted_weights = _weigh(logits[order], largest, temperature)
         cumulative = np.cumsum(sorted_weights)
+        mass = mass or float(cumulative[-1])
         num_kept = _num_kept(sorted_weights, cumulative, mass, top_p, min_p)
         is_cut = num_kept < num_sorted or num_sorted == num_candidates
         if is_cut or (top_p >= 1.0 and min_p <= 0.0):
@@ -117,6 +121,17 @@ def draw(logits: np.ndarray, top_k: int, top_p: float, min_p: float, uniforms: l
             if is_cut or (indices < num_kept).all():
                 return order[np.minimum(indices, num_kept - 1)].tolist()
         num_sorted = min(num_sorted * 16, num_candidates)
+
+
+def _weigh(logits: np.ndarray, largest: float, temperature: float) -> np.ndarray:
+    """exp of the distance to the largest; torch's is twice as fast as numpy's."""
+    return torch.from_numpy(logits).to(torch.float64, copy=True).sub_(largest).div_(temperature).exp_().numpy()
+
+
+def _mass(logits: np.ndarray, num_candidates: int, largest: float, temperature: float) -> float:
+    """Sum of the candidates' weights; numpy's sum has one order on however many threads."""
+    candidates = logits if num_candidates == len(logits) else logits[most_likely(logits, num_candidates)]
+    return float(_weigh(candidates, largest, temperature).sum())
 
 
 def _num_kept(weights: np.ndarray, cumulative: np.ndarray, mass: float, top_p: float, min_p: float) -> int:
@@ -135,9 +150,16 @@ def most_likely(values: np.ndarray, count: int) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     if count >= len(values):
         return np.argsort(-values, kind="stable")
-    border = np.partition(values, len(values) - count)[len(values) - count]
-    candidates = np.flatnonzero(values >= border)
+    candidates = np.flatnonzero(values >= _border(values, count))
     return candidates[np.argsort(-values[candidates], kind="stable")][:count]
+
+
+def _border(values: np.ndarray, count: int) -> float:
+    """A value that at least `count` values reach and few more: the `count`-th largest of all, or of columns' maxima."""
+    num_columns = len(values) // COLUMN_LENGTH
+    if 4 * count <= num_columns:
+        values = values[: num_columns * COLUMN_LENGTH].reshape(COLUMN_LENGTH, num_columns).max(axis=0)
+    return float(np.partition(values, len(values) - count)[len(values) - count])
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
