@@ -3,8 +3,6 @@
 ::
 
     ServingError
-    ├─ Refused             the caller may go elsewhere or come back later; carries a reason and its numbers
-    ├─ RequestFailed       final for this request
     ├─ Incompatible        final for this pair of processes
     ├─ BadMessage          a peer sent bytes that are no message of this link
     └─ InvariantViolated   a bug of ours: the process stops loudly
@@ -47,24 +45,6 @@ class Reason(enum.IntEnum):
 
 class ServingError(Exception):
     """Root of all errors that Baton raises on purpose."""
-
-
-class Refused(ServingError):
-    """The work was not taken; `reason` and `numbers` say what decided."""
-
-    def __init__(self, reason: Reason, **numbers: float) -> None:
-        self.reason = reason
-        self.numbers = numbers
-        detail = ", ".join(f"{name}={value}" for name, value in numbers.items())
-        super().__init__(f"{reason.name}({detail})")
-
-
-class RequestFailed(ServingError):
-    """The request has ended without an answer; final."""
-
-    def __init__(self, reason: Reason, message: str = "") -> None:
-        self.reason = reason
-        super().__init__(message or reason.name)
 
 
 class Incompatible(ServingError):

@@ -33,11 +33,6 @@
 #include "dense_body.h"
 #undef SIMD_SET
 #pragma GCC pop_options
-#define FOR_SET(set, name, ...)                                                                                        \
-    ((set) == SET_AVX512 ? name##_avx512(__VA_ARGS__)                                                                  \
-                         : ((set) == SET_AVX2 ? name##_avx2(__VA_ARGS__) : name##_portable(__VA_ARGS__)))
-#else
-#define FOR_SET(set, name, ...) name##_portable(__VA_ARGS__)
 #endif
 
 long dense_panel_width(enum instruction_set set)

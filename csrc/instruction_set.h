@@ -10,6 +10,15 @@ enum instruction_set { SET_PORTABLE = 0, SET_AVX2 = 1, SET_AVX512 = 2 };
 #define HAS_X86_SETS 0
 #endif
 
+/* Calls the build of a function for that set; each set's build carries its name as a suffix. */
+#if HAS_X86_SETS
+#define FOR_SET(set, name, ...)                                                                                        \
+    ((set) == SET_AVX512 ? name##_avx512(__VA_ARGS__)                                                                  \
+                         : ((set) == SET_AVX2 ? name##_avx2(__VA_ARGS__) : name##_portable(__VA_ARGS__)))
+#else
+#define FOR_SET(set, name, ...) name##_portable(__VA_ARGS__)
+#endif
+
 static inline int is_set_usable(enum instruction_set set)
 {
 #if HAS_X86_SETS

@@ -121,7 +121,7 @@ class SchedulerCore:
                 self._on_reclaim(executor, message.num_blocks)
 
     def _on_submit(self, peer: Peer, message: m.Submit) -> None:
-        """Idempotent: a router that lost its session submits again."""
+        """An attempt that is known already is placed once, however often it is submitted."""
         placed = self._placed.get(message.id)
         if placed is not None:
             self._tell(peer.name, m.Placed(message.id, placed.prefill, placed.decode))

@@ -14,6 +14,7 @@ from baton.core.sim.process import Process
 from baton.core.sim.scenario import Fault
 
 if TYPE_CHECKING:
+    from baton.core.sim.link import Direction
     from baton.core.sim.world import World
 
 STAGES = ("launch", "create", "record", "wait", "collect")
@@ -105,34 +106,37 @@ def cut_link(world: World, fault: Fault) -> bool:
     return True
 
 
-def lose_frames(world: World, fault: Fault) -> bool:
-    """The next `number` frames of a direction vanish."""
+def _direction(world: World, fault: Fault) -> Direction | None:
+    """One direction of the connection that the fault names, or None where there is no connection."""
     connections = world.network.connections
     if not connections:
-        return False
+        return None
     connection = connections[fault.target % len(connections)]
-    (connection.up if fault.detail < "l" else connection.down).num_to_lose += fault.number
-    return True
+    return connection.up if fault.detail < "l" else connection.down
+
+
+def lose_frames(world: World, fault: Fault) -> bool:
+    """The next `number` frames of a direction vanish."""
+    direction = _direction(world, fault)
+    if direction is not None:
+        direction.num_to_lose += fault.number
+    return direction is not None
 
 
 def double_frames(world: World, fault: Fault) -> bool:
     """The next `number` frames of a direction come twice."""
-    connections = world.network.connections
-    if not connections:
-        return False
-    connection = connections[fault.target % len(connections)]
-    (connection.up if fault.detail < "l" else connection.down).num_to_double += fault.number
-    return True
+    direction = _direction(world, fault)
+    if direction is not None:
+        direction.num_to_double += fault.number
+    return direction is not None
 
 
 def fill_link(world: World, fault: Fault) -> bool:
     """The next frame of a direction finds a full socket."""
-    connections = world.network.connections
-    if not connections:
-        return False
-    connection = connections[fault.target % len(connections)]
-    (connection.up if fault.detail < "l" else connection.down).is_full = True
-    return True
+    direction = _direction(world, fault)
+    if direction is not None:
+        direction.is_full = True
+    return direction is not None
 
 
 def slow_steps(world: World, fault: Fault) -> bool:

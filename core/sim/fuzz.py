@@ -6,7 +6,6 @@ its end and every process is at rest, its credit whole; then a canary for each p
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -219,10 +218,3 @@ def tell_story(scenario: Scenario, max_lines: int = 80, **options: Any) -> list[
 
     run(scenario, trace=listen, **options)
     return lines[-max_lines:]
-
-
-def merge_counters(reports: list[Report]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for report in reports:
-        total.update(report.counters)
-    return total

@@ -75,7 +75,3 @@ class Scenario(msgspec.Struct, frozen=True):
     strict_reads: bool = True
     step_base_s: float = 4e-3
     step_token_s: float = 1e-4
-
-    @property
-    def has_faults(self) -> bool:
-        return bool(self.faults)

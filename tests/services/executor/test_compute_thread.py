@@ -68,7 +68,7 @@ def test_a_pending_step_does_not_keep_the_next_one_from_being_launched(bench: Be
     assert [bench.next().result.step_id for _ in range(2)] == [1, 2]
 
 
-def test_h6_a_blocked_launch_blocks_nobody_else(bench: Bench) -> None:
+def test_h6_and_h15_a_blocked_launch_blocks_nobody_else(bench: Bench) -> None:
     bench.device.may_launch.clear()
     bench.thread.submit(prefill(1))
     assert bench.device.in_launch.wait(HANG_LIMIT_S)

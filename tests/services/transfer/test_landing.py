@@ -34,14 +34,14 @@ def send(stage, layout, fill, pieces, num_blocks=32):
     return writer, receiver
 
 
-def test_whole_blocks_land_bit_for_bit_in_the_blocks_that_were_named(stage, layout, fill):
+def test_w13_whole_blocks_land_bit_for_bit_in_the_blocks_that_were_named(stage, layout, fill):
     pieces = [piece(i, source=i, destination=31 - 2 * i) for i in range(12)]
     writer, receiver = send(stage, layout, fill, pieces)
     expected = expected_memory(writer.memory, np.full_like(receiver.memory, 0xA5), pieces, layout)
     np.testing.assert_array_equal(receiver.memory, expected)
 
 
-def test_part_of_the_slots_lands_in_every_plane_and_nowhere_else(stage, layout, fill):
+def test_w13_part_of_the_slots_lands_in_every_plane_and_nowhere_else(stage, layout, fill):
     pieces = [piece(1, 3, 7, slots=(0, 5)), piece(2, 4, 8, slots=(15, 16)), piece(3, 5, 9, slots=(2, 14))]
     writer, receiver = send(stage, layout, fill, pieces)
     expected = expected_memory(writer.memory, np.full_like(receiver.memory, 0xA5), pieces, layout)
