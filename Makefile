@@ -40,7 +40,7 @@ $(TYPING)/core:
 
 check: install | $(TYPING)/core
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p baton.core
+	$(BIN)/mypy -p baton.core -p baton.services
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 

@@ -3,6 +3,7 @@
 ::
 
     ServingError
+    ├─ RequestFailed       final for this request
     ├─ Incompatible        final for this pair of processes
     ├─ BadMessage          a peer sent bytes that are no message of this link
     └─ InvariantViolated   a bug of ours: the process stops loudly
@@ -45,6 +46,14 @@ class Reason(enum.IntEnum):
 
 class ServingError(Exception):
     """Root of all errors that Baton raises on purpose."""
+
+
+class RequestFailed(ServingError):
+    """The request has ended without an answer; final."""
+
+    def __init__(self, reason: Reason, message: str = "") -> None:
+        self.reason = reason
+        super().__init__(message or reason.name)
 
 
 class Incompatible(ServingError):

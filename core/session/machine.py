@@ -1,9 +1,10 @@
 """One end of one link: handshake, numbering, heartbeats. Knows nothing of what is said.
 
-A session is a number chosen by the dialing end. Inside it messages are numbered, so a loss shows with the next message
-or the next heartbeat, and the answer to any loss is the same: the session is reset, both machines see PeerDown and
-PeerUp, and start with their inventories. A duplicate is dropped by its number, a frame of an old session by its
-session.
+The dialing end knocks with a number of its own, the accepting end answers with the number of the session: as each end
+numbers what it begins, no frame that was doubled, delayed or lost can join the halves of two sessions. Inside a session
+messages are numbered, so a loss shows with the next message or the next heartbeat, and the answer to any loss is the
+same: the session is reset, both machines see PeerDown and PeerUp, and start with their inventories. A duplicate is
+dropped by its number, a frame of an old session by its session.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from baton.core.ids import Peer
 from baton.core.wire import frames as f
 from baton.core.wire.codec import decode_peer, encode_peer
 
-SESSION_BITS = 20  #: a session's number is its dialing end's epoch and a counter of this many bits
+COUNTER_BITS = 20  #: a number is the epoch of the end that gives it and a counter of this many bits
 
 
 class LinkTiming(NamedTuple):
@@ -75,7 +76,8 @@ class Session:
         self._own = own
         self._accepts = accepts
         self._timing = timing
-        self._session = 0  #: the number of the session that is up, or asked for; 0: none yet
+        self._knocked = 0  #: the number that the dialing end asked with last; 0: none yet
+        self._session = 0  #: the number of the session that is up, or was last; 0: none yet
         self._counter = 0
         self._num_sent = 0
         self._num_heard = 0
@@ -87,14 +89,13 @@ class Session:
     def dial(self, now: float) -> list[Outcome]:
         """Dialing end: begin a new session."""
         out = self._drop("dialed again")
-        self._counter += 1
-        self._session = (self._own.epoch << SESSION_BITS) | self._counter
+        self._knocked = self._next_number()
         return [*out, *self._knock(now)]
 
     def _knock(self, now: float) -> list[Outcome]:
         """Ask for the session, again under the same number: a slow answer to the first Hello still counts."""
         self.next_wake = now + self._timing.heartbeat_s
-        return [self._transmit(f.Hello(f.PROTOCOL_VERSION, self._session, encode_peer(self._own)))]
+        return [self._transmit(f.Hello(f.PROTOCOL_VERSION, self._knocked, encode_peer(self._own)))]
 
     def say(self, body: bytes) -> list[Outcome]:
         """Send the next message; dropped without a session (the next one starts with inventories)."""
@@ -171,29 +172,29 @@ class Session:
     def _hear_hello(self, frame: f.Hello, now: float) -> list[Outcome]:
         if self.dials:
             return []
-        if self.peer is not None and frame.session == self._session:
-            return [self._transmit(f.Welcome(frame.session, encode_peer(self._own)))]
+        if self.peer is not None and frame.knock == self._knocked:
+            return [self._welcome()]
         if frame.version != f.PROTOCOL_VERSION:
             detail = f"protocol version {frame.version}, this end speaks {f.PROTOCOL_VERSION}"
-            return [self._transmit(f.Reject(frame.session, detail)), Rejected(detail)]
+            return [self._transmit(f.Reject(frame.knock, detail)), Rejected(detail)]
         peer = decode_peer(frame.body)
         refusal = self._accepts(peer)
         if refusal is not None:
-            return [self._transmit(f.Reject(frame.session, refusal)), Rejected(refusal)]
+            return [self._transmit(f.Reject(frame.knock, refusal)), Rejected(refusal)]
         out = self._drop("the peer began a new session")
-        self._session = frame.session
-        welcome = self._transmit(f.Welcome(frame.session, encode_peer(self._own)))
-        return [*out, welcome, self._rise(peer, now)]
+        self._knocked, self._session = frame.knock, self._next_number()
+        return [*out, self._welcome(), self._rise(peer, now)]
 
     def _hear_welcome(self, frame: f.Welcome, now: float) -> list[Outcome]:
-        if not self.dials or frame.session != self._session:
+        if not self.dials or frame.knock != self._knocked:
             return []
+        if self.peer is not None:  # a doubled Hello began two sessions, the first of which is over at the other end
+            return [] if frame.session == self._session else self.reset("another session was begun", now)
         peer = decode_peer(frame.body)
-        if self.peer is not None:  # the same Hello reached two lives of the peer, the first of which is over
-            return [] if peer.life == self.peer.life else self.reset("another life of the peer answers", now)
         refusal = self._accepts(peer)
         if refusal is not None:
             return [Rejected(refusal)]
+        self._session = frame.session
         return [self._rise(peer, now)]
 
     def _hear_reset(self, frame: f.Reset, now: float) -> list[Outcome]:
@@ -204,11 +205,18 @@ class Session:
         return self._drop("the peer reset the session")
 
     def _hear_reject(self, frame: f.Reject, now: float) -> list[Outcome]:
-        if frame.session != self._session or not self.dials:
+        if frame.knock != self._knocked or not self.dials:
             return []
         return [*self._drop("rejected"), Rejected(frame.detail)]
 
     # ---- inside
+
+    def _next_number(self) -> int:
+        self._counter += 1
+        return (self._own.epoch << COUNTER_BITS) | self._counter
+
+    def _welcome(self) -> Transmit:
+        return self._transmit(f.Welcome(self._knocked, self._session, encode_peer(self._own)))
 
     def _is_current(self, session: int) -> bool:
         return self.peer is not None and session == self._session

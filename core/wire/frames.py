@@ -14,20 +14,22 @@ MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """Base of all frames. `session` is the number that the dialing end chose for this session."""
+    """Base of all frames. `knock` is the number that the dialing end gave its Hello, `session` the one that the
+    accepting end gave the session; neither is ever given again on this link, not by another life either."""
 
 
 class Hello(Frame, frozen=True, tag=1):
     """Dialing end: begin a session. `body` is the encoded `Peer` of the sender."""
 
     version: int
-    session: int
+    knock: int
     body: bytes
 
 
 class Welcome(Frame, frozen=True, tag=2):
     """Accepting end: the session begins. `body` is the encoded `Peer` of the sender."""
 
+    knock: int
     session: int
     body: bytes
 
@@ -35,7 +37,7 @@ class Welcome(Frame, frozen=True, tag=2):
 class Reject(Frame, frozen=True, tag=3):
     """Accepting end: no session with you, and why."""
 
-    session: int
+    knock: int
     detail: str
 
 

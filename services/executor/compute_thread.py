@@ -12,12 +12,12 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.events import StepDone, StepFailed
 from baton.core.executor.steps import StepPlan
-from baton.services.executor.engine.devices.base import Completion, CompletionState, Device, PlanRejected
+from baton.services.executor.engine.devices.base import CompletionState, Device, PlanRejected
 
 MAX_QUEUED_STEPS = 2
 NICENESS = 19  #: below the loop and the transfer thread: a busy step must not hold back a chunk or a token
@@ -28,7 +28,7 @@ class _Launched(NamedTuple):
     """A step whose completion is recorded."""
 
     step_id: int
-    completion: Completion
+    completion: Any  #: the device's own
 
 
 class _Waited(NamedTuple):
@@ -45,7 +45,7 @@ class ComputeThread:
 
     def __init__(
         self,
-        device: Device,
+        device: Device[Any],
         post_event: Callable[[StepDone | StepFailed], None],
         on_crash: Callable[[BaseException], None],
         *,
@@ -60,7 +60,7 @@ class ComputeThread:
         self._on_crash = on_crash
         self._niceness = niceness
         self._inbox: queue.SimpleQueue[StepPlan | _Waited | None] = queue.SimpleQueue()
-        self._waiting: queue.SimpleQueue[Completion | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._launched: deque[_Launched] = deque()  #: recorded and not proven, oldest first
         self._thread = threading.Thread(target=self._run_guarded, name="compute", daemon=True)
         self._waiter = threading.Thread(target=self._wait_for_completions, name="completions", daemon=True)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -37,7 +37,7 @@ TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, e
 class Engine:
     """The threads beside the machine and what they work on. They only post events."""
 
-    def __init__(self, process: Process, device: Device) -> None:
+    def __init__(self, process: Process, device: Device[Any]) -> None:
         from baton.services.executor.transfer.region import KvRegion
         from baton.services.executor.transfer.thread import TransferThread  # loads NIXL: after its environment
 
@@ -125,7 +125,7 @@ async def drain(process: Process, engine: Engine) -> None:
         process.life.exit_now(ev.EXIT_UNPROVEN)
 
 
-def make_device(settings: Settings, num_threads: int) -> Device:
+def make_device(settings: Settings, num_threads: int) -> Device[Any]:
     """Load the model onto the device. Blocks for as long as that takes; nothing is served before."""
     told = settings.device
     folder = Path(settings.model.folder) if settings.model.folder else None
@@ -173,7 +173,7 @@ def piece_faults(told: DeviceSettings) -> Callable[[Piece], str | None] | None:
     return fault
 
 
-def measure(device: Device, config: ExecutorConfig, told: DeviceSettings) -> Capacity:
+def measure(device: Device[Any], config: ExecutorConfig, told: DeviceSettings) -> Capacity:
     """What this executor can hold, as it tells others."""
     num_blocks = device.num_blocks - NUM_SPARE_BLOCKS
     if num_blocks < 1:

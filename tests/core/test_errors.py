@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from baton.core.errors import IllegalTransition, InvariantViolated, Reason
+from baton.core.errors import IllegalTransition, InvariantViolated, Reason, RequestFailed
 
 PUBLISHED = {
     "TOKEN_BUDGET": 1,
@@ -21,6 +21,11 @@ PUBLISHED = {
 def test_w6_the_reason_codes_of_the_rules_exist_and_keep_their_numbers():
     assert {name: Reason[name].value for name in PUBLISHED} == PUBLISHED
     assert len({reason.value for reason in Reason}) == len(Reason)
+
+
+def test_a_failed_request_names_its_reason():
+    assert str(RequestFailed(Reason.DEADLINE)) == "DEADLINE"
+    assert RequestFailed(Reason.DEADLINE, "late").reason is Reason.DEADLINE
 
 
 def test_an_illegal_move_tells_its_story_and_is_a_bug():

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -20,6 +22,7 @@ from baton.services.sim.replay import main as replay
 from tests.support.completions import Question, expected_tokens
 from tests.support.stack import free_port
 
+HANG_LIMIT_S = 60.0
 STARTED = re.compile(r"what=started child=(\w+) child_epoch=(\d+) pid=(\d+)")
 CONFIG = """
 [device]
@@ -82,6 +85,16 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@contextmanager
+def watch_ends(pids: Iterable[int]) -> Iterator[list[int]]:
+    """A file descriptor for each running process: readable when it has ended."""
+    with ExitStack() as stack:
+        ends = [os.pidfd_open(pid) for pid in pids]
+        for end in ends:
+            stack.callback(os.close, end)
+        yield ends
+
+
 def listening_addresses(pid: int) -> set[str]:
     """Local addresses, as hexadecimal, of the TCP sockets that the process listens on."""
     inodes = set()
@@ -127,10 +140,10 @@ def test_zmq05_no_child_outlives_a_killed_launcher_and_a_new_one_starts_at_once(
     with deployment(tiny, tmp_path, port) as up:
         up.read_until("what=started child=router")
         up.until_ready()
-        up.process.kill()
-        assert up.process.stderr is not None
-        up.process.stderr.read()  # ends when the last process that holds it has ended
-        assert not any(is_running(pid) for pid in up.pids.values())
+        with watch_ends(up.pids.values()) as ends:
+            up.process.kill()
+            for name, end in zip(up.pids, ends, strict=True):
+                assert select([end], [], [], HANG_LIMIT_S)[0], f"{name} outlived its launcher"
     with deployment(tiny, tmp_path, port) as up:
         up.read_until("what=started child=router")
         up.until_ready()

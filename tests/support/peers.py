@@ -38,7 +38,8 @@ class Caller:
         self.peer = peer
         self.link = link or f"{peer.name}/{peer.epoch}"
         self.now = 100.0
-        self.session = peer.epoch << 20
+        self.knock = peer.epoch << 20
+        self.session = 0  #: as the node numbered it
         self.number = 0
         self.said: list[f.AnyFrame] = []
 
@@ -47,13 +48,16 @@ class Caller:
 
     def bytes(self, data: bytes) -> list[Any]:
         out = self.node.handle(FrameArrived(self.link, data), self.now)
-        self.said += [f.decode_frame(c.data) for c in out if isinstance(c, Transmit) and c.link == self.link]
+        for frame in [f.decode_frame(c.data) for c in out if isinstance(c, Transmit) and c.link == self.link]:
+            self.said.append(frame)
+            if isinstance(frame, f.Welcome):
+                self.session = frame.session
         return out
 
     def dial(self, version: int = f.PROTOCOL_VERSION) -> list[Any]:
-        self.session += 1
+        self.knock += 1
         self.number = 0
-        return self.frame(f.Hello(version, self.session, encode_peer(self.peer)))
+        return self.frame(f.Hello(version, self.knock, encode_peer(self.peer)))
 
     def say(self, message: Any) -> list[Any]:
         return self.body(encode_message(message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -29,7 +29,7 @@ def load_device(
     block_size: int = 64,
     num_threads: int = 1,
     dtype: str = "",
-) -> Device:
+) -> Device[Any]:
     """A device ready for `launch`. Exactly one of `num_blocks` and `kv_bytes` says how much KV memory it has.
 
     `dtype`: what the CPU computes in and keeps KV in; by default what the model folder asks for (float32 but for the
@@ -72,7 +72,7 @@ def _load_fake(model_folder: Path | None, num_blocks: int, block_size: int) -> F
     return device
 
 
-def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int) -> Device:
+def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int) -> Device[Any]:
     """torch is imported here, so that processes with a fake device start without it."""
     import torch
 

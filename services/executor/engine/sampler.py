@@ -119,7 +119,7 @@ def draw(
             kept_mass = cumulative[num_kept - 1] if is_cut else mass
             indices = np.searchsorted(cumulative, np.array(uniforms) * kept_mass, side="right")
             if is_cut or (indices < num_kept).all():
-                return order[np.minimum(indices, num_kept - 1)].tolist()
+                return [int(index) for index in order[np.minimum(indices, num_kept - 1)]]
         num_sorted = min(num_sorted * 16, num_candidates)
 
 
@@ -164,4 +164,5 @@ def _border(values: np.ndarray, count: int) -> float:
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     shifted = logits - logits.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    normalized: np.ndarray = shifted - np.log(np.exp(shifted).sum())
+    return normalized

@@ -82,13 +82,13 @@ class SequenceTable:
                 raise PlanRejected(f"step {plan.step_id} copies {copy.num_slots} slots")
         named: set[int] = set()
         for item in plan.items:
-            sequence = added.get(item.seq_id)
-            if sequence is None and item.seq_id not in dropped:
-                sequence = self._by_id.get(item.seq_id)
-            if sequence is None or item.seq_id in named:
+            known = added.get(item.seq_id)
+            if known is None and item.seq_id not in dropped:
+                known = self._by_id.get(item.seq_id)
+            if known is None or item.seq_id in named:
                 raise PlanRejected(f"step {plan.step_id} names sequence {item.seq_id}, unknown or named twice")
             named.add(item.seq_id)
-            self._check_item(item, sequence)
+            self._check_item(item, known)
 
     def _check_item(self, item: StepItem, sequence: DeviceSequence) -> None:
         end = item.start + item.num_tokens

@@ -66,7 +66,7 @@ def test_sec_02_a_link_speaks_for_no_other_name_than_its_own():
 def test_sec_02_a_dialed_process_that_calls_itself_otherwise_is_not_taken_for_it():
     node, machine = node_of(ROUTER)
     hello = f.decode_frame(only(node.handle(ConnectLink(D), 100.0), Transmit)[0].data)
-    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.session, encode_peer(P)))), 100.1)
+    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.knock, 1, encode_peer(P)))), 100.1)
     assert machine.heard == []
 
 
@@ -153,7 +153,7 @@ def test_a_dialed_link_is_opened_once_knocks_and_is_closed_on_demand():
     assert node.next_wake == 101.0
     assert only(node.handle(Wake(), 101.0), Transmit) == [like(Transmit, link="decode")]
     hello = f.decode_frame(only(out, Transmit)[0].data)
-    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.session, encode_peer(D)))), 101.1)
+    node.handle(FrameArrived("decode", f.encode_frame(f.Welcome(hello.knock, 1, encode_peer(D)))), 101.1)
     assert machine.heard == [PeerUp(D)]
     out = node.handle(DropLink("decode"), 102.0)
     assert only(out, CloseLink) == [CloseLink("decode")]

@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from baton.core.ids import Peer, Role
 from baton.core.session.machine import Down, Heard, LinkTiming, Rejected, Session, Transmit, Up
@@ -184,7 +185,7 @@ def test_resets_never_circle():
         assert ends.dialing.hear(f.Beat(session, 0), ends.now) == []
         assert ends.dialing.hear(f.Reset(session), ends.now) == []
         assert ends.accepting.hear(f.Reset(session), ends.now) == []
-    assert ends.accepting.hear(f.Welcome(1, b""), ends.now) == []
+    assert ends.accepting.hear(f.Welcome(1, 1, b""), ends.now) == []
     assert ends.accepting.hear(f.Reject(1, ""), ends.now) == []
 
 
@@ -200,8 +201,8 @@ def test_kvt_08_another_protocol_version_is_rejected_before_its_body_is_read():
     ends = Ends()
     ends.dial()
     ends.wire["accepting"].clear()
-    session = ends.dialing._session
-    ends.take("accepting", ends.accepting.hear(f.Hello(f.PROTOCOL_VERSION + 1, session, b"\xc1 unreadable"), 0.0))
+    knock = ends.dialing._knocked
+    ends.take("accepting", ends.accepting.hear(f.Hello(f.PROTOCOL_VERSION + 1, knock, b"\xc1 unreadable"), 0.0))
     ends.flow()
     assert isinstance(ends.seen["accepting"][0], Rejected)
     assert "version" in ends.seen["dialing"][0].detail
@@ -220,7 +221,7 @@ def test_kvt_08_a_refused_pair_has_no_session_and_is_tried_again_later():
 def test_the_dialing_end_refuses_too():
     session = Session(ROUTER, "link", True, lambda peer: "not you", TIMING)
     session.dial(0.0)
-    assert session.hear(f.Welcome(session._session, encode_peer(DECODE)), 0.0) == [Rejected("not you")]
+    assert session.hear(f.Welcome(session._knocked, 1, encode_peer(DECODE)), 0.0) == [Rejected("not you")]
     assert session.peer is None
 
 
@@ -231,14 +232,47 @@ def test_a_closed_end_tells_its_peer():
     assert Down(ROUTER, "the peer reset the session") in ends.seen["accepting"]
 
 
-def test_session_numbers_of_two_lives_never_meet():
-    numbers = set()
+def test_numbers_of_two_lives_never_meet():
+    knocks, sessions = set(), set()
     for epoch in (1, 2, 3):
-        session = Session(Peer("router", Role.ROUTER, epoch), "link", True, lambda peer: None, TIMING)
+        dialing = Session(Peer("router", Role.ROUTER, epoch), "link", True, lambda peer: None, TIMING)
+        accepting = Session(Peer("decode", Role.DECODE, epoch), "link", False, lambda peer: None, TIMING)
         for _ in range(50):
-            session.dial(0.0)
-            numbers.add(session._session)
-    assert len(numbers) == 150
+            (hello,) = (f.decode_frame(outcome.data) for outcome in dialing.dial(0.0))
+            welcome = next(o.data for o in accepting.hear(hello, 0.0) if isinstance(o, Transmit))
+            knocks.add(hello.knock)
+            sessions.add(f.decode_frame(welcome).session)
+    assert len(knocks) == len(sessions) == 150
+
+
+def test_a_doubled_hello_joins_no_new_session_to_the_old_half_of_the_other_end():
+    ends = Ends()
+    ends.dial()
+    doubled = ends.wire["accepting"][0]
+    ends.flow()
+    ends.say("dialing", b"once")
+    said = ends.wire["accepting"][0]
+    ends.flow()
+    ends.take("accepting", ends.accepting.reset("silence", ends.now))
+    ends.wire["dialing"].clear()  # the reset is lost
+    ends.wire["accepting"].extend([doubled, said])
+    ends.flow()
+    assert ends.heard("accepting") == [b"once"]
+    assert Down(DECODE, "another session was begun") in ends.seen["dialing"]
+    assert (ends.dialing.peer, ends.accepting.peer) == (DECODE, ROUTER)
+
+
+def test_a_lost_welcome_joins_no_two_lives_of_the_accepting_end():
+    ends = Ends()
+    ends.dial()
+    ends.deliver("accepting")
+    welcome = ends.wire["dialing"].popleft()
+    ends.accepting = Session(replace(DECODE, epoch=6), "link", False, lambda peer: None, TIMING)
+    ends.tick(1.0)
+    ends.deliver("accepting")  # the second life begins a session for the same knock
+    ends.wire["dialing"].appendleft(welcome)  # and the first one's answer comes late
+    ends.flow()
+    assert ends.dialing.peer == replace(DECODE, epoch=6)
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ from baton.core.wire import frames as f
 
 FRAMES = [
     f.Hello(1, 2**60, b"body"),
-    f.Welcome(5, b""),
+    f.Welcome(5, 6, b""),
     f.Reject(5, "why"),
     f.Data(5, 0, bytes(100)),
     f.Beat(5, 7),

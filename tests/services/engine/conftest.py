@@ -71,7 +71,7 @@ def pack(values: list[int] | range) -> bytes:
 class Runner:
     """Gives a device its plans one by one; sequences get the blocks that the test names."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device[Any]) -> None:
         self.device = device
         self._step_id = 0
         self._new: list[NewSequence] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def folder(request: pytest.FixtureRequest, tiny_folder: Path, llama_folder: Path
     return tiny_folder if request.param == "tiny" else llama_folder
 
 
-def load(folder: Path, num_threads: int = 1) -> Device:
+def load(folder: Path, num_threads: int = 1) -> Device[Any]:
     return load_device("cpu", folder, num_blocks=24, block_size=BLOCK, num_threads=num_threads)
 
 

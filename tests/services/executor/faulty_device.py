@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from baton.core.executor.steps import StepPlan, StepResult
-from baton.services.executor.engine.devices.base import Completion, CompletionState, DeviceBroken
+from baton.services.executor.engine.devices.base import CompletionState, DeviceBroken
 from baton.services.executor.engine.devices.fake import FakeDevice
 
 
@@ -35,19 +36,19 @@ class FaultyDevice(FakeDevice):
         self._enter("launch")
         super().launch(plan)
 
-    def create_completion(self) -> Completion:
+    def create_completion(self) -> Any:
         self._enter("create")
         return super().create_completion()
 
-    def record(self, completion: Completion) -> None:
+    def record(self, completion: Any) -> None:
         self._enter("record")
         super().record(completion)
 
-    def query(self, completion: Completion) -> CompletionState:
+    def query(self, completion: Any) -> CompletionState:
         self._enter("query")
         return CompletionState.PENDING if self.is_pending else super().query(completion)
 
-    def wait(self, completion: Completion) -> None:
+    def wait(self, completion: Any) -> None:
         if self.is_pending:
             self.is_finished.wait()
         self._enter("wait")

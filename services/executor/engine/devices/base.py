@@ -7,7 +7,7 @@ only by the device's own word; one that was never recorded is not proven, and ev
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from baton.core.errors import ServingError
 from baton.core.executor.steps import StepPlan, StepResult
@@ -28,11 +28,11 @@ class CompletionState(enum.Enum):
     BROKEN = "broken"  #: never recorded, or the device cannot say
 
 
-class Completion(Protocol):
-    """A mark in the device's order of work. Used once: created, recorded, then queried or waited for."""
+CompletionT = TypeVar("CompletionT")
+"""A mark in a device's order of work, of the device's own type. Used once: created, recorded, queried or waited for."""
 
 
-class Device(Protocol):
+class Device(Protocol[CompletionT]):
     """One accelerator (or its stand-in), its KV memory and its sequences. Not thread-safe, except `query`.
 
     Lifecycle: after construction `launch` may be called; `close` is idempotent and waits for launched work.
@@ -54,26 +54,21 @@ class Device(Protocol):
         """Address of KV memory `[block][kv_layer][plane][slot][head][head_dim]`; fixed until `close`."""
         ...
 
-    @property
-    def kv_num_bytes(self) -> int:
-        """`num_blocks * layout.block_bytes`."""
-        ...
-
-    def create_completion(self) -> Completion: ...
+    def create_completion(self) -> CompletionT: ...
 
     def launch(self, plan: StepPlan) -> None:
         """Start the step; may block while the device's queue is full. PlanRejected: nothing was launched."""
         ...
 
-    def record(self, completion: Completion) -> None:
+    def record(self, completion: CompletionT) -> None:
         """Put the mark behind everything launched so far."""
         ...
 
-    def query(self, completion: Completion) -> CompletionState:
+    def query(self, completion: CompletionT) -> CompletionState:
         """Never blocks; callable from any thread."""
         ...
 
-    def wait(self, completion: Completion) -> None:
+    def wait(self, completion: CompletionT) -> None:
         """Block until proven; raise DeviceBroken if it can never be. For the thread that has no other duty."""
         ...
 

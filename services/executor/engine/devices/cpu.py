@@ -46,10 +46,6 @@ class CpuDevice(HostQueue):
     def kv_base_address(self) -> int:
         return self.cache.base_address
 
-    @property
-    def kv_num_bytes(self) -> int:
-        return self.cache.num_bytes
-
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
         sequences = self._sequences.apply(plan)

@@ -62,10 +62,6 @@ class FakeDevice(HostQueue):
     def kv_base_address(self) -> int:
         return self.kv.ctypes.data
 
-    @property
-    def kv_num_bytes(self) -> int:
-        return self.kv.nbytes
-
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
         sequences = self._sequences.apply(plan)
@@ -140,4 +136,5 @@ def _mix_64(values: np.ndarray) -> np.ndarray:
     """`token_model.mix_64` of each of uint64[n]; arithmetic wraps."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed
