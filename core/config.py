@@ -39,12 +39,17 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_queued: int = 4096  #: attempts that wait for a place
     steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
     bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
-
+    handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which its decode executor is reserved
+    handoff_slack: float = 0.25  #: part of a decode executor's blocks that an earlier reservation must leave free
     absent_s: float = 10.0  #: how long requests wait while no executor could serve any; then they are refused
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
         _positive(self, "max_queued", "steps_ahead", "bypass_s", "absent_s")
+        if self.handoff_lead_steps < 0:
+            raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
+        if not 0 <= self.handoff_slack <= 1:
+            raise ValueError(f"handoff_slack = {self.handoff_slack}: from 0 to 1")
 
 
 class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,6 @@ def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
     group = _admit(state, message, Kind.PREFILL)
     if group is None:
         return
-    group.peer = message.decode
     held = _hold_prefix(state, group)
     _add_sequence(state, group, held + state.memory.pool.allocate(message.num_blocks - len(held) // 4))
     _enqueue(state, group)
@@ -43,7 +42,6 @@ def on_decode(state: ExecutorState, message: m.Decode) -> None:
     group = _admit(state, message, Kind.DECODE)
     if group is None:
         return
-    group.peer = message.prefill
     if not pairing.is_paired(state, message.prefill):
         _refuse(state, group, Reason.LINK_BUSY, message.prefill)
         return
@@ -67,7 +65,7 @@ def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:
     group = state.groups.get(message.id)
     if group is None:
         state.early[message.id] = EarlyReceive(peer, message, state.now + EARLY_S)
-    elif group.kind is Kind.PREFILL and group.peer == peer.life and group.outgoing is None:
+    elif group.kind is Kind.PREFILL and group.outgoing is None:
         writer.open_transfer(state, peer, message, group)
     else:
         state.tell(peer.life, m.TransferClosed(message.transfer_id, Reason.INTERNAL))

@@ -143,7 +143,6 @@ class SequenceGroup:
         "num_uncounted",
         "order",
         "outgoing",
-        "peer",
         "sequences",
         "work",
         "work_id",
@@ -159,7 +158,6 @@ class SequenceGroup:
         self.sequences: list[Sequence] = []
         self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
         self.num_cached = 0  #: prompt tokens found in the prefix index
-        self.peer: object = None  #: Life of the other executor of a hand-off
         self.incoming: Incoming | None = None
         self.outgoing: Outgoing | None = None
 

@@ -81,17 +81,19 @@ def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
         sequence = state.sequences[handle]
         if _is_parked_out(state, sequence):
             draft.stopped_by = Reason.PARKED
-            return
-        item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
-        draft.growable -= item.copies_last_hit
-        budget -= item.num_tokens
-        draft.items.append(item)
+        else:
+            item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
+            draft.growable -= item.copies_last_hit
+            budget -= item.num_tokens
+            draft.items.append(item)
         handle = state.queue.first_fit(*ANY, after=handle)
 
 
 def _is_parked_out(state: ExecutorState, sequence: Sequence) -> bool:
-    """A new prompt waits while too many computed tokens wait for their transfer; one at a time may always go."""
-    is_new = sequence.num_scheduled == 0 and sequence.group.kind is Kind.PREFILL
+    """A new prompt waits while too many computed tokens wait for their transfer; one at a time may always go, and so
+    may those for which a decode executor holds blocks already: others wait for these."""
+    group = sequence.group
+    is_new = sequence.num_scheduled == 0 and group.kind is Kind.PREFILL and group.outgoing is None
     return is_new and 0 < state.config.parked_tokens <= state.parked_tokens
 
 

@@ -105,12 +105,10 @@ def on_close_transfer(state: ExecutorState, peer: Peer, transfer_id: int) -> Non
 
 
 def on_peer_lost(state: ExecutorState, life: Life) -> None:
-    """The receiver's session is over: it fails these attempts; so does this end."""
+    """The receiver's session is over: it fails these attempts; so does this end. One that it had not asked for yet
+    ends when the scheduler hears of that."""
     for transfer in [t for (peer, _), t in state.outgoing.items() if peer == life]:
         fail(state, transfer, Reason.PEER_LOST)
-    for group in [g for g in state.groups.values() if g.peer == life and g.outgoing is None]:
-        ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
-        ownership.end_group(state, group)
 
 
 def fail(state: ExecutorState, transfer: Outgoing, reason: Reason) -> None:

@@ -151,7 +151,8 @@ class RouterCore:
         leg = self._current(message.id)
         if leg is None:
             for life in dict.fromkeys((message.prefill, message.decode)):
-                self._tell_life(life, m.Abort(message.id))
+                if life is not None:
+                    self._tell_life(life, m.Abort(message.id))
             return
         leg.state = LegState.PLACED
         if leg.stream.placed_at is None:
@@ -180,7 +181,7 @@ class RouterCore:
         choice = next((c for c in leg.choices if c.index == record.choice), None)
         if choice is None:
             return
-        if leg.decode is not None and peer.life == leg.decode:
+        if peer.life == leg.home:
             leg.confirmed_at = self._now
         if leg.attempt == 0 and record.num_cached_tokens > 0 and leg is stream.legs[0]:
             stream.num_cached = max(stream.num_cached, record.num_cached_tokens)
@@ -198,7 +199,7 @@ class RouterCore:
         for work_id in message.live:
             if self._current(work_id) is None:
                 self._tell(peer.name, m.Abort(work_id))
-        for leg in [leg for leg in self._legs.values() if leg.decode == peer.life]:
+        for leg in [leg for leg in self._legs.values() if leg.home == peer.life]:
             if leg.id in held:
                 leg.confirmed_at = self._now
             elif self._now - leg.confirmed_at > 2 * self.config.settle_s:
@@ -214,7 +215,7 @@ class RouterCore:
     def _on_peer_up(self, peer: Peer) -> None:
         if peer.role is Role.SCHEDULER:
             self._scheduler = peer
-            for leg in [leg for leg in self._legs.values() if leg.state is LegState.SUBMITTED]:
+            for leg in [leg for leg in self._legs.values() if self._needs_scheduler(leg)]:
                 self._submit_again(leg)
             return
         self._executors.up(peer)
@@ -226,7 +227,7 @@ class RouterCore:
             self._scheduler = None
             return
         self._out.extend(self._executors.down(peer))
-        for leg in [leg for leg in self._legs.values() if leg.decode == peer.life]:
+        for leg in [leg for leg in self._legs.values() if leg.home == peer.life]:
             self._fail_attempt(leg, Reason.PEER_LOST)
 
     # ---- time
@@ -247,7 +248,7 @@ class RouterCore:
         """Attempts on executors that this router cannot hear are lost after a while."""
         self._sweep_at = self._now + self.config.settle_s
         for leg in list(self._legs.values()):
-            if leg.state is not LegState.PLACED or leg.decode is None or self._executors.is_linked(leg.decode):
+            if leg.state is not LegState.PLACED or leg.home is None or self._executors.is_linked(leg.home):
                 continue
             if self._now - leg.confirmed_at > 4 * self.config.settle_s:
                 self._fail_attempt(leg, Reason.PEER_LOST)
@@ -294,6 +295,8 @@ class RouterCore:
 
     def _fail_attempt(self, leg: Leg, reason: Reason) -> None:
         """The current attempt is over without an end: drop what is left of it, and go on or give up."""
+        if self._legs.get(leg.leg_id) is not leg:
+            return  # another leg of its stream failed in the same turn, and ended all of it
         self._abort(leg)
         self._count(f"attempts_failed_{reason.name.lower()}")
         stream = leg.stream
@@ -367,6 +370,10 @@ class RouterCore:
         del self._legs[leg.leg_id]
 
     # ---- who and where
+
+    def _needs_scheduler(self, leg: Leg) -> bool:
+        """Whether the scheduler has still to say where it runs, or where it decodes."""
+        return leg.state is LegState.SUBMITTED or (leg.state is LegState.PLACED and leg.decode is None)
 
     def _current(self, work_id: AttemptId) -> Leg | None:
         leg = self._legs.get(work_id.request_id)

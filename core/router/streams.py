@@ -77,13 +77,18 @@ class Leg:
         self.was_told = False  #: the current attempt was submitted in some session with the scheduler
         self.num_failures = num_failures
         self.prefill: Life | None = None
-        self.decode: Life | None = None
-        self.confirmed_at = 0.0  #: when something last said that its decode executor holds it
+        self.decode: Life | None = None  #: reserved when the prompt is computed, or about to be
+        self.confirmed_at = 0.0  #: when something last said that its home holds it
         self.resume_at = 0.0
 
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.leg_id, self.attempt)
+
+    @property
+    def home(self) -> Life | None:
+        """The executor without which the attempt cannot go on."""
+        return self.decode or self.prefill
 
     @property
     def is_over(self) -> bool:

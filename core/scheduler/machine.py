@@ -6,7 +6,6 @@ again, executors say what they hold.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from baton.core.config import SchedulerConfig
@@ -15,12 +14,10 @@ from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
-from baton.core.scheduler.placed import Placed, PlacedAttempts
-from baton.core.scheduler.placement import Place, Placement
-from baton.core.scheduler.queue import ArrivalQueue, Waiting
+from baton.core.scheduler.placed import Placed
+from baton.core.scheduler.placer import Placer
+from baton.core.scheduler.queue import Waiting
 from baton.core.wire import messages as m
-
-UNBOUNDED = 1 << 62
 
 
 class SchedulerCore:
@@ -34,9 +31,10 @@ class SchedulerCore:
         self._now = 0.0
         self._out: list[Any] = []
         self._fleet = Fleet()
-        self._queue = ArrivalQueue()
-        self._placement = Placement(self._fleet, config.steps_ahead)
-        self._placed = PlacedAttempts()
+        self._placer = Placer(self._fleet, config)
+        self._arrivals = self._placer.arrivals
+        self._handoffs = self._placer.handoffs
+        self._placed = self._placer.placed
         self._peers: dict[str, Peer] = {}  #: everyone whose session is up
         self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
         self._said_can_serve = False  #: in the last roster
@@ -64,20 +62,27 @@ class SchedulerCore:
     def check_invariants(self) -> None:
         """Raises RuntimeError or InvariantViolated when the books do not balance."""
         self._fleet.check_invariants()
-        self._queue.check_invariants()
+        self._arrivals.check_invariants()
+        self._handoffs.check_invariants()
+        for waiting in self._handoffs.all():
+            placed = self._placed.get(waiting.submit.id)
+            if placed is None or placed.decode is not None:
+                raise InvariantViolated(f"{waiting.submit.id} waits for a decode executor without being placed so")
 
     def quiescent(self) -> bool:
         """Whether nothing waits or is placed."""
-        return not len(self._queue) and not len(self._placed)
+        return not len(self._arrivals) and not len(self._placed)
 
     def gauges(self) -> dict[str, float]:
         """Values by name, for `/metrics`."""
         values: dict[str, float] = {
-            "queued": len(self._queue),
+            "queued": len(self._arrivals),
+            "handoffs": len(self._handoffs),
             "placed": len(self._placed),
             "executors": len(self._fleet),
             "directory_blocks": len(self._fleet.directory),
         }
+        values["placed_total"] = self._placer.num_placed
         values.update({f"{name}_total": count for name, count in self.counters.items()})
         return values
 
@@ -107,16 +112,19 @@ class SchedulerCore:
             case m.Credit():
                 self._fleet.ledger.grant(executor.index, message.num_blocks, message.num_slots)
                 executor.num_pending_tokens -= message.num_prompt_tokens
+                executor.num_done_tokens += message.num_prompt_tokens
             case m.Ended():
                 self._on_ended(executor, message.id)
             case m.PairReady():
                 executor.pairs.add(message.prefill)
             case m.PairLost():
                 executor.pairs.discard(message.prefill)
+                self._fail_stranded()
             case m.CacheChanged():
                 self._fleet.directory.change(executor.index, message.published, message.evicted)
             case m.Draining():
                 executor.is_draining = True
+                self._fail_stranded()
             case m.Reclaim():
                 self._on_reclaim(executor, message.num_blocks)
 
@@ -126,19 +134,20 @@ class SchedulerCore:
         if placed is not None:
             self._tell(peer.name, m.Placed(message.id, placed.prefill, placed.decode))
             return
-        if message.id in self._queue:
+        if message.id in self._arrivals:
             return
         is_first = message.id.attempt == 0 and not message.work.num_prior
-        if is_first and len(self._queue) >= self.config.max_queued:
-            self._refuse(peer.name, message.id, Reason.QUEUE_FULL, queued=len(self._queue))
+        if is_first and len(self._arrivals) >= self.config.max_queued:
+            self._refuse(peer.name, message.id, Reason.QUEUE_FULL, queued=len(self._arrivals))
             return
-        waiting = self._queue.push(message, self._fleet.least_demand(message.work), self._now)
+        waiting = self._arrivals.push(message, self._fleet.least_demand(message.work), self._now)
         self._refuse_if_never_fits(waiting)
 
     def _on_abort(self, work_id: AttemptId) -> None:
-        waiting = self._queue.find(work_id)
+        waiting = self._arrivals.find(work_id)
         if waiting is not None:
-            self._queue.remove(waiting)
+            self._arrivals.remove(waiting)
+        self._wait_no_more(work_id)
         placed = self._placed.get(work_id)
         if placed is not None:
             for life in list(placed.holders):
@@ -149,8 +158,14 @@ class SchedulerCore:
 
     def _on_ended(self, executor: Executor, work_id: AttemptId) -> None:
         placed = self._placed.end_at(work_id, executor.life)
-        if placed is not None and placed.decode == executor.life:
+        if placed is None:
+            return
+        if placed.decode is None:
+            self._wait_no_more(work_id)
+        elif placed.decode == executor.life:
             executor.num_attempts -= 1
+            for other in placed.holders:
+                self._tell_life(other, m.Abort(work_id))  # nobody would take what it computes
 
     def _on_reclaim(self, executor: Executor, wanted: int) -> None:
         blocks, _ = self._fleet.ledger.available(executor.index)
@@ -171,10 +186,14 @@ class SchedulerCore:
     def _on_peer_down(self, peer: Peer) -> None:
         self._peers.pop(peer.name, None)
         if peer.role is Role.ROUTER:
-            for waiting in self._queue.all():
+            for waiting in self._arrivals.all():
                 if waiting.submit.work.router == peer.life:
-                    self._queue.remove(waiting)  # its router submits again what it still wants
+                    self._arrivals.remove(waiting)  # its router submits again what it still wants
+            for waiting in self._handoffs.all():
+                if waiting.submit.work.router == peer.life:
+                    self._on_abort(waiting.submit.id)  # and knows nothing of a place that was not told
         if self._fleet.leave(peer.name):
+            self._fail_stranded()
             self._announce()
 
     def _on_inventory(self, peer: Peer, message: m.ExecutorInventory) -> None:
@@ -191,6 +210,8 @@ class SchedulerCore:
                     self._lose(placed, life)
         executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
         executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
+        self._placer.adopt(executor)
+        self._fail_stranded()
         self._refuse_never_fitting()
         self._announce()
 
@@ -202,15 +223,34 @@ class SchedulerCore:
                 self._tell(name, m.Exited(life))
         for placed in self._placed.at_name(life.name):
             for holder in [h for h in placed.holders if h.name == life.name and h.epoch <= life.epoch]:
-                self._lose(placed, holder)
+                self._placed.end_at(placed.id, holder)
+                self._fail(placed, holder.name)
 
     def _lose(self, placed: Placed, holder: Life) -> None:
-        """That executor no longer holds the attempt: its router resumes it, the other executor drops it."""
+        """That executor no longer holds the attempt. If it decoded it, or would have been asked for it, the router
+        resumes it; a prefill executor may have done its part: whoever decodes knows whether something is missing."""
         self._placed.end_at(placed.id, holder)
-        if placed.decode == holder or placed.prefill == holder:
-            self._tell_life(placed.router, m.AttemptFailed(placed.id, Reason.PEER_LOST, holder.name))
+        if placed.decode is None or placed.decode == holder:
+            self._fail(placed, holder.name)
+
+    def _fail(self, placed: Placed, detail: str) -> None:
+        """The attempt cannot go on: its router resumes it, and whoever holds something of it drops that."""
+        self._wait_no_more(placed.id)
+        self._tell_life(placed.router, m.AttemptFailed(placed.id, Reason.PEER_LOST, detail))
         for other in placed.holders:
             self._tell_life(other, m.Abort(placed.id))
+
+    def _fail_stranded(self) -> None:
+        """The executors changed: prompts that no partner of their prefill executor could decode go elsewhere."""
+        for waiting in self._placer.stranded():
+            placed = self._placed.get(waiting.submit.id)
+            if placed is not None:
+                self._fail(placed, "no partner")
+
+    def _wait_no_more(self, work_id: AttemptId) -> None:
+        waiting = self._handoffs.find(work_id)
+        if waiting is not None:
+            self._handoffs.remove(waiting)
 
     def _announce(self) -> None:
         roster = self._fleet.roster()
@@ -219,104 +259,24 @@ class SchedulerCore:
             if peer.role in (Role.ROUTER, Role.PREFILL, Role.LAUNCHER):
                 self._tell(name, roster)
 
-    # ---- placing
+    # ---- the end of each turn
 
     def _finish_turn(self) -> None:
         self._expire()
-        self._place_all()
+        for life, message in self._placer.walk(self._now):
+            self._tell_life(life, message)
         self._watch_absence()
-        wakes = [] if self._queue.deadlines.first is None else [self._queue.deadlines.first]
-        if self._absent_since is not None and len(self._queue):
+        deadlines = self._arrivals.deadlines
+        wakes = [] if deadlines.first is None else [deadlines.first]
+        if self._absent_since is not None and len(self._arrivals):
             wakes.append(self._absent_since + self.config.absent_s)
         self.next_wake = min(wakes) if wakes else None
 
     def _expire(self) -> None:
-        for handle in self._queue.deadlines.due(self._now):
-            waiting = self._queue.get(handle)
+        for handle in self._arrivals.deadlines.due(self._now):
+            waiting = self._arrivals.get(handle)
             if waiting is not None:
                 self._drop(waiting, Reason.DEADLINE, waited_s=self._now - waiting.arrived_at)
-
-    def _place_all(self) -> None:
-        """The walk: the first that fits what is free, without a visit to those that cannot."""
-        while (barred := self._collecting()) and self._try_place(self._queue.first(), ()):
-            pass
-        after = self._queue.ready.first() if barred else -1
-        while len(self._queue):
-            most_prefill, most_decode = self._room(barred)
-            handle = self._queue.ready.first_fit(most_prefill, most_decode, after)
-            if handle < 0:
-                return
-            if not self._try_place(self._queue.get(handle), barred):
-                after = handle
-
-    def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
-        if waiting is None:
-            return False
-        place = self._placement.choose(waiting, barred)
-        if place is None:
-            return False
-        head = self._queue.first()
-        if head is not None and head is not waiting and head.passed_at is None:
-            head.passed_at = self._now
-        self._place(waiting, place)
-        return True
-
-    def _room(self, barred: set[int]) -> tuple[int, int]:
-        """The most blocks that any one executor has for prefill and for decode; nothing larger fits anywhere."""
-        most_prefill = most_decode = -1
-        for executor in self._fleet:
-            blocks, slots = self._fleet.ledger.available(executor.index)
-            if slots < 1 or executor.index in barred:
-                continue
-            if executor.can_decode:
-                most_decode = max(most_decode, blocks)
-            if self._placement.is_fed_less(executor):
-                most_prefill = max(most_prefill, UNBOUNDED if executor.can_run else blocks)
-        return most_prefill, most_decode
-
-    def _collecting(self) -> set[int]:
-        """The executor that collects freed blocks for an overdue head. A decode executor only when a prefill executor
-        that is paired with it has the prompt's blocks; until then one that could be."""
-        head = self._queue.first()
-        if head is None or head.passed_at is None or self._now - head.passed_at < self.config.bypass_s:
-            return set()
-        able = [e for e in self._fleet if e.fits_empty(head.submit.work)]
-        pairs = {p.life: [d for d in able if d.can_decode and p.life in d.pairs] for p in able if p.can_prefill}
-        prefills = [p for p in able if pairs.get(p.life)]
-        with_blocks = [p for p in prefills if self._free_blocks(p) >= head.demand.prefill_blocks]
-        pool = [d for p in with_blocks for d in pairs[p.life]] or prefills or [e for e in able if e.can_run]
-        if not pool:
-            return set()
-        return {max(pool, key=lambda e: (self._free_blocks(e), e.peer.name)).index}
-
-    def _free_blocks(self, executor: Executor) -> int:
-        return self._fleet.ledger.available(executor.index)[0]
-
-    def _place(self, waiting: Waiting, place: Place) -> None:
-        submit, work_id = waiting.submit, waiting.submit.id
-        self._queue.take(waiting)
-        time_left_ms = max(1, int((waiting.deadline - self._now) * 1000))
-        prefill, decode = place
-        work, order = submit.work, waiting.order
-        blocks = decode.demand(work).decode_blocks
-        self._spend(decode, blocks, work.num_choices)
-        if prefill is decode:
-            self._tell(decode.peer.name, m.Run(work_id, work, order, blocks, time_left_ms))
-        else:
-            self._tell(decode.peer.name, m.Decode(work_id, work, order, prefill.life, blocks, time_left_ms))
-            blocks = prefill.demand(work).prefill_blocks
-            self._spend(prefill, blocks, 1)
-            self._tell(prefill.peer.name, m.Prefill(work_id, work, order, decode.life, blocks, time_left_ms))
-        prefill.num_pending_tokens += submit.work.num_tokens
-        decode.num_attempts += 1
-        self._placed.add(Placed(work_id, submit.work.router, prefill.life, decode.life))
-        queued_ms = (self._now - waiting.arrived_at) * 1000
-        self._tell_life(submit.work.router, m.Placed(work_id, prefill.life, decode.life, queued_ms))
-        self._count("placed")
-
-    def _spend(self, executor: Executor, num_blocks: int, num_slots: int) -> None:
-        if not self._fleet.ledger.try_spend(executor.index, num_blocks, num_slots):
-            raise InvariantViolated(f"{executor.peer.name} was chosen without its credit")
 
     # ---- refusing
 
@@ -327,10 +287,11 @@ class SchedulerCore:
 
     def _refuse_never_fitting(self) -> None:
         """Executors changed: demands are computed again, and what fits nowhere any more is refused."""
-        for waiting in self._queue.all():
-            waiting.demand = self._fleet.least_demand(waiting.submit.work)
-            self._queue.ready.set_demand(waiting.handle, waiting.demand.prefill_blocks, waiting.demand.decode_blocks)
+        for waiting in self._arrivals.all():
+            self._arrivals.set_demand(waiting, self._fleet.least_demand(waiting.submit.work))
             self._refuse_if_never_fits(waiting)
+        for waiting in self._handoffs.all():
+            self._handoffs.set_demand(waiting, self._fleet.least_demand(waiting.submit.work))
 
     def _watch_absence(self) -> None:
         can_serve = self._fleet.can_serve()
@@ -342,11 +303,11 @@ class SchedulerCore:
         if self._absent_since is None:
             self._absent_since = self._now
         if self._now - self._absent_since >= self.config.absent_s:
-            for waiting in self._queue.all():
+            for waiting in self._arrivals.all():
                 self._drop(waiting, Reason.NO_EXECUTOR, absent_s=self._now - self._absent_since)
 
     def _drop(self, waiting: Waiting, reason: Reason, **numbers: float) -> None:
-        self._queue.remove(waiting)
+        self._arrivals.remove(waiting)
         self._refuse(waiting.submit.work.router.name, waiting.submit.id, reason, **numbers)
 
     def _refuse(self, router: str, work_id: AttemptId, reason: Reason, **numbers: float) -> None:

@@ -10,12 +10,12 @@ class Placed:
 
     __slots__ = ("decode", "holders", "id", "prefill", "router")
 
-    def __init__(self, work_id: AttemptId, router: Life, prefill: Life, decode: Life) -> None:
+    def __init__(self, work_id: AttemptId, router: Life, prefill: Life, decode: Life | None) -> None:
         self.id = work_id
         self.router = router
         self.prefill = prefill
-        self.decode = decode
-        self.holders = [prefill] if prefill == decode else [prefill, decode]
+        self.decode = decode  #: None until one is reserved
+        self.holders = [prefill]
 
 
 class PlacedAttempts:
@@ -35,6 +35,14 @@ class PlacedAttempts:
         self._by_id[placed.id] = placed
         for life in placed.holders:
             self._by_name.setdefault(life.name, {})[placed.id] = placed
+
+    def hand_over(self, work_id: AttemptId, decode: Life) -> Placed:
+        """A decode executor is reserved for it. Raises KeyError for an attempt that is not placed."""
+        placed = self._by_id[work_id]
+        placed.decode = decode
+        placed.holders.append(decode)
+        self._by_name.setdefault(decode.name, {})[work_id] = placed
+        return placed
 
     def end_at(self, work_id: AttemptId, holder: Life) -> Placed | None:
         """That executor holds nothing of it any more; returns it if it did until now."""

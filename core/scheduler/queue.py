@@ -1,9 +1,9 @@
-"""Attempts that wait for a place, in order, and what each needs."""
+"""Attempts that wait, in order, and what each needs: arrivals for a place, computed prompts for a decode executor."""
 
 from __future__ import annotations
 
 from baton.core.deadlines import Deadlines
-from baton.core.ids import AttemptId
+from baton.core.ids import AttemptId, Life
 from baton.core.kv.demand import Demand
 from baton.core.kv.ready_queue import ReadyQueue
 from baton.core.wire.messages import Order, Submit
@@ -12,9 +12,9 @@ MAX_TENANTS = 4096  #: remembered finish tags; beyond it those that no longer ma
 
 
 class Waiting:
-    """One attempt in the queue."""
+    """One attempt in a queue."""
 
-    __slots__ = ("arrived_at", "deadline", "demand", "handle", "order", "passed_at", "submit")
+    __slots__ = ("arrived_at", "deadline", "demand", "due_at", "handle", "order", "passed_at", "prefill", "submit")
 
     def __init__(self, handle: int, submit: Submit, order: Order, demand: Demand, now: float) -> None:
         self.handle = handle
@@ -23,43 +23,30 @@ class Waiting:
         self.demand = demand
         self.arrived_at = now
         self.deadline = now + submit.time_left_ms / 1000
-        self.passed_at: float | None = None  #: when a later one was first placed before it
+        self.passed_at: float | None = None  #: when a later one was first served before it
+        self.prefill: Life | None = None  #: who computes its prompt
+        self.due_at = 0  #: prompt tokens done at `prefill` from which on a decode executor is reserved for it
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """Its place among all that wait; smallest first."""
+        return (self.order.priority_class, self.order.virtual_start, self.order.arrival, self.handle)
 
 
-class ArrivalQueue:
-    """Ordered by (class, tenant's virtual start, arrival): start-time fair queueing among tenants, FIFO within one."""
+class WaitingQueue:
+    """Ordered by (class, tenant's virtual start, arrival); the first whose demands fit is found without visiting those
+    that do not."""
 
     def __init__(self) -> None:
         self.ready = ReadyQueue()
-        self.deadlines: Deadlines[int] = Deadlines()
         self._by_handle: dict[int, Waiting] = {}
         self._handles: dict[AttemptId, int] = {}
-        self._finish: dict[str, int] = {}  #: by tenant: where its next request starts
-        self._virtual_now = 0
-        self._next_handle = 0
 
     def __len__(self) -> int:
         return len(self._by_handle)
 
     def __contains__(self, work_id: AttemptId) -> bool:
         return work_id in self._handles
-
-    def push(self, submit: Submit, demand: Demand, now: float) -> Waiting:
-        self._next_handle += 1
-        order = Order(submit.priority_class, self._virtual_start(submit), int(now * 1e6) - submit.age_ms * 1000)
-        waiting = Waiting(self._next_handle, submit, order, demand, now)
-        self._by_handle[waiting.handle] = waiting
-        self._handles[submit.id] = waiting.handle
-        self.ready.push(
-            waiting.handle,
-            order.priority_class,
-            order.virtual_start,
-            order.arrival,
-            demand.prefill_blocks,
-            demand.decode_blocks,
-        )
-        self.deadlines.push(waiting.deadline, waiting.handle)
-        return waiting
 
     def get(self, handle: int) -> Waiting | None:
         return self._by_handle.get(handle)
@@ -79,6 +66,42 @@ class ArrivalQueue:
         del self._by_handle[waiting.handle]
         del self._handles[waiting.submit.id]
 
+    def set_demand(self, waiting: Waiting, demand: Demand) -> None:
+        waiting.demand = demand
+        self.ready.set_demand(waiting.handle, demand.prefill_blocks, demand.decode_blocks)
+
+    def insert(self, waiting: Waiting) -> None:
+        self._by_handle[waiting.handle] = waiting
+        self._handles[waiting.submit.id] = waiting.handle
+        order, demand = waiting.order, waiting.demand
+        place = (order.priority_class, order.virtual_start, order.arrival)
+        self.ready.push(waiting.handle, *place, demand.prefill_blocks, demand.decode_blocks)
+
+    def check_invariants(self) -> None:
+        """Raises RuntimeError when the tree and the entries disagree."""
+        self.ready.check_invariants()
+        if len(self.ready) != len(self._by_handle) or len(self._handles) != len(self._by_handle):
+            raise RuntimeError("the queue's tree and its entries differ")
+
+
+class ArrivalQueue(WaitingQueue):
+    """Start-time fair queueing among tenants, first come first served within one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deadlines: Deadlines[int] = Deadlines()
+        self._finish: dict[str, int] = {}  #: by tenant: where its next request starts
+        self._virtual_now = 0
+        self._next_handle = 0
+
+    def push(self, submit: Submit, demand: Demand, now: float) -> Waiting:
+        self._next_handle += 1
+        order = Order(submit.priority_class, self._virtual_start(submit), int(now * 1e6) - submit.age_ms * 1000)
+        waiting = Waiting(self._next_handle, submit, order, demand, now)
+        self.insert(waiting)
+        self.deadlines.push(waiting.deadline, waiting.handle)
+        return waiting
+
     def take(self, waiting: Waiting) -> None:
         """It was placed: virtual time moves to its start."""
         self._virtual_now = max(self._virtual_now, waiting.order.virtual_start)
@@ -93,9 +116,3 @@ class ArrivalQueue:
         if len(self._finish) > MAX_TENANTS:
             self._finish = {t: v for t, v in self._finish.items() if v > self._virtual_now}
         return start
-
-    def check_invariants(self) -> None:
-        """Raises RuntimeError when the tree and the entries disagree."""
-        self.ready.check_invariants()
-        if len(self.ready) != len(self._by_handle) or len(self._handles) != len(self._by_handle):
-            raise RuntimeError("the queue's tree and its entries differ")

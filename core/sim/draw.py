@@ -41,6 +41,8 @@ def draw_scenario(seed: int) -> Scenario:
             max_queued=rng.choice((4096, 4096, 4096, 4096, 4096, 5)),
             steps_ahead=rng.choice((0.5, 1.0, 2.0, 4.0)),
             bypass_s=rng.choice((0.02, 0.2, 5.0)),
+            handoff_lead_steps=rng.choice((0.0, 1.0, 3.0)),
+            handoff_slack=rng.choice((0.0, 0.25, 1.0)),
         ),
         router=RouterConfig(
             max_streams=rng.choice((8192, 8192, 8192, 8192, 10)),

@@ -94,11 +94,12 @@ class Abort(Message, frozen=True, tag=2):
 
 
 class Placed(Message, frozen=True, tag=10):
-    """Scheduler → router: the attempt runs there. `prefill == decode` when one executor does both."""
+    """Scheduler → router: the attempt runs there. `prefill == decode` when one executor does both; without a decode
+    executor its prompt is computed, and it is said again when one is reserved."""
 
     id: AttemptId
     prefill: Life
-    decode: Life
+    decode: Life | None
     queued_ms: float = 0.0
 
 
@@ -129,12 +130,11 @@ class Roster(Message, frozen=True, tag=13):
 
 
 class Prefill(Message, frozen=True, tag=20):
-    """Scheduler → prefill executor: compute this prompt and push its KV to `decode`."""
+    """Scheduler → prefill executor: compute this prompt; the decode executor that asks with Receive gets its KV."""
 
     id: AttemptId
     work: Work
     order: Order
-    decode: Life
     num_blocks: Count  #: credit spent on it
     time_left_ms: Count
 

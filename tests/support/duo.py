@@ -7,7 +7,7 @@ from typing import Any
 
 from baton.core.events import PeerDown, PeerUp, Received, Send, Wake
 from baton.core.executor import events as ev
-from baton.core.ids import Peer, Role
+from baton.core.ids import AttemptId, Peer, Role
 from baton.core.wire import messages as m
 from tests.support.machines import ROUTER, SCHEDULER, D, ExecutorRig, P
 
@@ -27,7 +27,7 @@ class Duo:
 
     def place(self, number: int, asked: m.Work, *, attempt: int = 0) -> None:
         self._perform("decode", self.rigs["decode"].decode(number, asked, P, attempt=attempt))
-        self._perform("prefill", self.rigs["prefill"].prefill(number, asked, D, attempt=attempt))
+        self._perform("prefill", self.rigs["prefill"].prefill(number, asked, attempt=attempt))
 
     def can_place(self, num_blocks: int = 16, num_slots: int = 3) -> bool:
         """Whether the pair is ready and both ends promised so much."""
@@ -37,8 +37,8 @@ class Duo:
         return all(mem.outstanding_blocks >= num_blocks and mem.outstanding_slots >= num_slots for mem in memories)
 
     def abort(self, number: int, attempt: int = 0) -> None:
-        for name, rig in self.rigs.items():
-            self._perform(name, rig.abort(number, attempt))
+        for name in self.rigs:
+            self.abort_at(name, AttemptId(number, attempt))
 
     def moves(self) -> list[str]:
         found = [f"{name} hears" for name, link in self.links.items() if link]
@@ -88,6 +88,15 @@ class Duo:
         times = [t.retry_at for t in rig.state.transports.values() if t.is_closed and t.retry_at is not None]
         return min(times, default=None)
 
+    def _tell_scheduler(self, name: str, message: Any) -> None:
+        """As a scheduler does, what no decode executor would take is given up."""
+        self.to_scheduler.append((name, message))
+        if name == "decode" and isinstance(message, m.Ended):
+            self.abort_at("prefill", message.id)
+
+    def abort_at(self, name: str, work_id: AttemptId) -> None:
+        self._perform(name, self.rigs[name].abort(work_id.request_id, work_id.attempt))
+
     def _perform(self, name: str, commands: list[Any]) -> None:
         for command in commands:
             if isinstance(command, Send):
@@ -96,4 +105,4 @@ class Duo:
                 elif command.peer == "router":
                     self.told.append(Received(self.rigs[name].own, command.message))
                 else:
-                    self.to_scheduler.append((name, command.message))
+                    self._tell_scheduler(name, command.message)

@@ -155,9 +155,9 @@ class ExecutorRig:
         blocks = self.demand(asked).decode_blocks
         return self.hear(SCHEDULER, m.Run(AttemptId(number, attempt), asked, self.order(cls), blocks, left_ms))
 
-    def prefill(self, number: int, asked: m.Work, to: Peer, *, attempt: int = 0, left_ms: int = 60_000) -> list[Any]:
+    def prefill(self, number: int, asked: m.Work, *, attempt: int = 0, left_ms: int = 60_000) -> list[Any]:
         blocks = self.demand(asked).prefill_blocks
-        message = m.Prefill(AttemptId(number, attempt), asked, self.order(), to.life, blocks, left_ms)
+        message = m.Prefill(AttemptId(number, attempt), asked, self.order(), blocks, left_ms)
         return self.hear(SCHEDULER, message)
 
     def decode(self, number: int, asked: m.Work, by: Peer, *, attempt: int = 0, left_ms: int = 60_000) -> list[Any]:
@@ -280,7 +280,7 @@ def send_to(rig: ExecutorRig, number: int, asked: m.Work, to: Peer = D, *, trans
     blocks = range(100, 100 + rig.layout.blocks_for(asked.num_tokens))
     receive = m.Receive(transfer_id or number, AttemptId(number, 0), 0, packed(blocks), 1 << 40)
     rig.hear(to, receive)
-    return rig.prefill(number, asked, to)
+    return rig.prefill(number, asked)
 
 
 def tokens_told(commands: Iterable[Any], number: int, choice: int = 0, attempt: int = 0) -> list[int]:

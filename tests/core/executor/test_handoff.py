@@ -12,7 +12,7 @@ from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
-from tests.support.machines import D2, ROUTER, D, P, decoder, prefiller, prompt, sampled, send_to, work
+from tests.support.machines import D2, ROUTER, D, P, decoder, packed, prefiller, prompt, sampled, send_to, work
 from tests.support.machines import D as _D
 
 assert _D is D
@@ -22,8 +22,8 @@ BLOCK_BYTES = 256
 def test_h1_a_ready_piece_is_posted_before_the_next_step_is_launched():
     rig = prefiller(token_budget=8)
     send_to(rig, 1, work(prompt(8, 1)))
-    rig.prefill(2, work(prompt(8, 2)), D)
-    rig.prefill(3, work(prompt(8, 3)), D)
+    rig.prefill(2, work(prompt(8, 2)))
+    rig.prefill(3, work(prompt(8, 3)))
     out = rig.step_done()
     assert only(out, m.Sealed, m.ChunkPosted, Post, Launch) == [
         says("decode", m.Sealed, transfer_id=1, num_chunks=1),
@@ -35,9 +35,9 @@ def test_h1_a_ready_piece_is_posted_before_the_next_step_is_launched():
 
 def test_h2_a_chunk_without_a_receiver_does_not_hold_prefill_back():
     rig = prefiller(token_budget=8)
-    rig.prefill(1, work(prompt(8, 1)), D)
-    rig.prefill(2, work(prompt(8, 2)), D)
-    rig.prefill(3, work(prompt(8, 3)), D)
+    rig.prefill(1, work(prompt(8, 1)))
+    rig.prefill(2, work(prompt(8, 2)))
+    rig.prefill(3, work(prompt(8, 3)))
     out = rig.step_done()
     assert only(out, Post, Launch) == [like(Launch)]
     assert rig.sequence_of(1).outputs
@@ -54,7 +54,7 @@ def test_h2_a_chunk_behind_a_full_window_does_not_hold_prefill_back():
 
 def test_h5_several_chunks_of_one_request_go_out_in_one_turn():
     rig = prefiller(token_budget=8)
-    rig.prefill(1, work(prompt(22, 1)), D)
+    rig.prefill(1, work(prompt(22, 1)))
     rig.finish_steps()
     blocks = b"".join(index.to_bytes(4, "little") for index in range(100, 106))
     out = rig.hear(D, m.Receive(1, AttemptId(1, 0), 0, blocks, 1 << 40))
@@ -95,18 +95,41 @@ def test_h6_with_launched_steps_unanswered_chunks_go_completions_are_consumed_an
 def test_h6_no_more_than_two_steps_are_with_the_device():
     rig = prefiller(token_budget=8)
     for number in range(1, 8):
-        rig.prefill(number, work(prompt(16, number)), D)
+        rig.prefill(number, work(prompt(16, number)))
         assert len(rig.steps) == min(2, 2 * number)
     rig = prefiller(token_budget=8, num_queued_steps=1)
-    rig.prefill(1, work(prompt(16, 1)), D)
+    rig.prefill(1, work(prompt(16, 1)))
     assert len(rig.steps) == 1
+
+
+def test_parked_tokens_hold_back_no_prompt_for_which_a_decode_executor_holds_blocks():
+    rig = prefiller(parked_tokens=8, token_budget=8)
+    rig.prefill(1, work(prompt(8, 1)))
+    rig.step_done()
+    rig.prefill(2, work(prompt(8, 2)))
+    rig.prefill(3, work(prompt(8, 3)))
+    assert not rig.steps
+    rig.hear(D, m.Receive(3, AttemptId(3, 0), 0, packed([1, 2]), 1 << 40))
+    assert [item.num_tokens for plan in rig.steps for item in plan.items] == [8]
+    rig.step_done()
+    assert not rig.steps  # 2 still waits
+
+
+def test_a_prompt_that_was_computed_without_a_receiver_goes_out_whole_when_one_asks():
+    rig = prefiller()
+    rig.prefill(1, work(prompt(10, 1)))
+    rig.step_done()
+    assert not rig.pieces
+    out = rig.hear(D, m.Receive(1, AttemptId(1, 0), 1, packed([4, 5]), 1 << 40))
+    assert [(p.destination_block, p.end_slot) for p in the(out, Post).pieces] == [(4, 4), (5, 2)]
+    assert the(out, m.Sealed).num_chunks == 1
 
 
 def test_h3_an_abort_takes_effect_in_its_own_turn_while_prefill_is_kept_back():
     rig = prefiller(parked_tokens=8, token_budget=8)
-    rig.prefill(1, work(prompt(8, 1)), D)
+    rig.prefill(1, work(prompt(8, 1)))
     rig.step_done()
-    rig.prefill(2, work(prompt(8, 2)), D)
+    rig.prefill(2, work(prompt(8, 2)))
     assert not rig.steps  # as many computed tokens wait for their transfer as may
     out = rig.abort(2)
     assert says("scheduler", m.Ended, id=AttemptId(2, 0)) in out
@@ -118,8 +141,7 @@ def test_parked_tokens_hold_new_prompts_back_until_a_transfer_ends():
     rig = prefiller(parked_tokens=8, token_budget=8)
     send_to(rig, 1, work(prompt(8, 1)))
     rig.step_done()
-    send_to(rig, 2, work(prompt(8, 2)))
-    assert rig.state.counters["walk_parked"] == 0
+    rig.prefill(2, work(prompt(8, 2)))
     assert not rig.steps
     rig.piece_landed()
     assert not rig.steps

@@ -13,7 +13,7 @@ from baton.core.executor.steps import StepResult
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, only, says, the
-from tests.support.machines import ROUTER, D, prefiller, prompt, send_to, unified, work
+from tests.support.machines import ROUTER, prefiller, prompt, send_to, unified, work
 
 
 def test_o1_a_completion_is_consumed_with_nothing_else_to_wake_the_loop():
@@ -112,9 +112,9 @@ def test_o9_requests_aborts_and_transfers_are_served_while_a_step_is_awaited():
     rig = prefiller(token_budget=8, num_queued_steps=1)
     send_to(rig, 1, work(prompt(8, 1)))
     rig.step_done()
-    rig.prefill(2, work(prompt(8, 2)), D)
+    rig.prefill(2, work(prompt(8, 2)))
     assert len(rig.steps) == 1
-    rig.prefill(3, work(prompt(8, 3)), D)
+    rig.prefill(3, work(prompt(8, 3)))
     assert the(rig.abort(3), m.Ended).id == AttemptId(3, 0)
     assert the(rig.land_pieces(), m.Ended).id == AttemptId(1, 0)
     assert len(rig.steps) == 1

@@ -15,7 +15,7 @@ from baton.core.ids import AttemptId
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 from tests.support.expect import only, says, the
-from tests.support.machines import LAYOUT, ROUTER, SCHEDULER, D, next_token, prefiller, prompt, send_to, unified, work
+from tests.support.machines import LAYOUT, ROUTER, SCHEDULER, next_token, prefiller, prompt, send_to, unified, work
 from tests.support.plain_scheduler import Item, PlainScheduler
 from tests.support.snapshot import snapshot
 
@@ -111,9 +111,9 @@ def test_c3_the_walk_goes_on_until_the_budget_is_spent_however_many_prompts_that
         token_budget=16_384, long_prefill_tokens=16_384, num_slots=257, num_blocks=257 * 50, num_queued_steps=1
     )
     rig.is_checked = False
-    rig.prefill(1000, work(prompt(4, 1)), D)
+    rig.prefill(1000, work(prompt(4, 1)))
     for number in range(256):
-        rig.prefill(number, work(prompt(200, number + 2)), D)
+        rig.prefill(number, work(prompt(200, number + 2)))
     rig.step_done()
     plan = rig.steps[0]
     assert plan.num_tokens == 16_384  # fill 1.0
@@ -129,7 +129,7 @@ def test_c4_a_turn_costs_no_more_with_many_waiting_than_with_few(monkeypatch):
         rig = prefiller(token_budget=16, num_slots=256, num_blocks=2048, num_queued_steps=1, parked_tokens=1 << 30)
         rig.is_checked = False
         for number in range(depth):
-            rig.prefill(number, work(prompt(4, number + 1)), D)
+            rig.prefill(number, work(prompt(4, number + 1)))
         visits.clear()
         rig.step_done()
         costs.append(len(visits))
@@ -312,7 +312,7 @@ def test_w4_the_order_of_the_queue_is_class_then_tenant_then_arrival():
     for number, cls in ((2, 3), (3, 1), (4, 1)):
         asked = work(prompt(8, number))
         order = m.Order(cls, 0, number)
-        rig.hear(SCHEDULER, m.Prefill(AttemptId(number, 0), asked, order, D.life, 2, 60_000))
+        rig.hear(SCHEDULER, m.Prefill(AttemptId(number, 0), asked, order, 2, 60_000))
     order_of_launch = []
     while rig.steps:
         order_of_launch.append(rig.steps[0].items[0].seq_id)

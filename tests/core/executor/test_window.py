@@ -36,7 +36,7 @@ def test_w1_the_receivers_bound_counts_too():
     rig = prefiller()
     asked = work(prompt(16, 1))
     rig.hear(D, m.Receive(1, AttemptId(1, 0), 0, packed(range(4)), 2 * BLOCK_BYTES))
-    rig.prefill(1, asked, D)
+    rig.prefill(1, asked)
     rig.step_done()
     assert len(rig.pieces) == 2
 
@@ -119,7 +119,7 @@ def test_w4_chunks_of_the_first_in_order_go_first_whichever_was_computed_first()
     late, early = work(prompt(8, 1)), work(prompt(8, 2))
     for number, asked, cls in ((1, late, 5), (2, early, 0)):
         rig.hear(D, m.Receive(number, AttemptId(number, 0), 0, packed([10 * number, 10 * number + 1]), 1 << 40))
-        rig.hear(SCHEDULER, m.Prefill(AttemptId(number, 0), asked, m.Order(cls, 0, number), D.life, 2, 60_000))
+        rig.hear(SCHEDULER, m.Prefill(AttemptId(number, 0), asked, m.Order(cls, 0, number), 2, 60_000))
     rig.finish_steps()
     order = []
     while rig.pieces:
@@ -140,7 +140,7 @@ def test_w7_the_window_returns_once_on_landing_failure_abort_peer_loss_and_timeo
         rig = prefiller()
         before = rig.books()
         rig.hear(D, m.Receive(1, AttemptId(1, 0), 0, packed(range(4)), 1 << 40))
-        rig.prefill(1, work(prompt(16, 1)), D, left_ms=1000)
+        rig.prefill(1, work(prompt(16, 1)), left_ms=1000)
         rig.step_done()
         assert rig.books()["transfer_bytes_in_flight"] == 4 * BLOCK_BYTES
         match ending:
@@ -175,7 +175,7 @@ def test_w8_a_receive_that_names_the_wrong_blocks_fails_at_once_and_wedges_nothi
     rig = prefiller()
     before = rig.books()
     rig.hear(D, m.Receive(1, AttemptId(1, 0), 0, packed([1]), 1 << 40))
-    out = rig.prefill(1, work(prompt(16, 1)), D)
+    out = rig.prefill(1, work(prompt(16, 1)))
     assert says("router", m.AttemptFailed, reason=Reason.INTERNAL) in out
     assert says("decode", m.TransferClosed, transfer_id=1, reason=Reason.INTERNAL) in out
     rig.finish_steps()

@@ -13,13 +13,13 @@ from tests.support.machines import ROUTER, prompt, work
 from tests.support.scheduling import SchedulerRig, executor, pair_of, unified_of
 
 
-def test_a_pair_and_the_router_are_told_in_one_turn_the_decode_executor_first():
+def test_a_pair_and_the_router_are_told_in_one_turn_where_the_decode_executor_has_room():
     rig = SchedulerRig()
     prefill, decode = pair_of(rig)
     out = rig.submit(1, work(prompt(10), max_tokens=4))
     assert out == [
+        says("prefill", m.Prefill, id=AttemptId(1, 0), num_blocks=3),
         says("decode", m.Decode, id=AttemptId(1, 0), prefill=prefill.life, num_blocks=4, time_left_ms=60_000),
-        says("prefill", m.Prefill, id=AttemptId(1, 0), decode=decode.life, num_blocks=3),
         says("router", m.Placed, id=AttemptId(1, 0), prefill=prefill.life, decode=decode.life, queued_ms=0.0),
     ]
 
@@ -35,22 +35,27 @@ def test_a_unified_executor_gets_one_run():
 
 
 def test_w2_nothing_is_spent_unless_all_of_it_can_be():
-    """A pair without a decode slot: the prefill executor's credit stays whole, and so does the other's."""
+    """A pair without a prefill slot, then one without a decode slot: the other's credit stays whole."""
+    rig = SchedulerRig()
+    pair_of(rig, p={"num_slots": 1})
+    rig.submit(1)
+    assert rig.submit(2) == []
+    assert rig.core._fleet.ledger.available(1) == (60, 15)
     rig = SchedulerRig()
     pair_of(rig, d={"num_slots": 1})
     rig.submit(1)
-    assert rig.submit(2) == []
-    assert rig.where(2) == []
-    assert rig.core._fleet.ledger.available(0) == (62, 15)
+    rig.submit(2)
+    assert rig.where(2) == ["prefill"]
+    assert rig.core._fleet.ledger.available(1) == (60, 0)
 
 
 def test_kvt_10_whole_requests_are_reserved_before_the_first_of_their_chunks():
-    """A decode pool for one and a half requests, four requests: each gets everything or waits with nothing."""
+    """A decode pool for one and a half requests, four requests: each gets all of its memory there or none of it."""
     rig = SchedulerRig()
     _, decode = pair_of(rig, d={"num_blocks": 9})
     for number in range(1, 5):
         rig.submit(number, work(prompt(20, number), max_tokens=4))
-    assert [len(rig.where(number)) for number in range(1, 5)] == [2, 0, 0, 0]
+    assert [len(rig.where(number)) for number in range(1, 5)] == [2, 1, 1, 1]
     for number in range(1, 4):
         rig.ended(decode, number, 6)
         assert len(rig.where(number + 1)) == 2
@@ -79,7 +84,7 @@ def test_what_is_placed_always_fits_and_all_credit_is_back_in_the_end(data):
         left[name][0] += blocks
         left[name][1] += slots
         peer = prefill if name == "prefill" else decode
-        rig.hear(peer, m.Ended(work_id))
+        watch(rig.hear(peer, m.Ended(work_id)))
         watch(rig.hear(peer, m.Credit(blocks, slots, tokens)))
 
     for number in range(1, data.draw(st.integers(1, 20)) + 1):
@@ -103,7 +108,7 @@ def test_a_request_goes_where_its_prompt_is_computed_first():
     rig.hear(decode, m.PairReady(other.life))
     rig.submit(1, work(prompt(40, 1)))
     rig.submit(2, work(prompt(40, 2)))
-    assert [rig.where(1)[1], rig.where(2)[1]] == ["prefill", "prefill2"]
+    assert [rig.where(1)[0], rig.where(2)[0]] == ["prefill", "prefill2"]
 
 
 def test_a_request_goes_where_its_prefix_is_as_long_as_that_is_sooner():

@@ -77,7 +77,7 @@ def test_w6_a_full_queue_refuses_first_attempts_and_takes_later_ones():
 
 def test_w6_a_deadline_in_the_queue_is_a_refusal_with_its_wait():
     rig = SchedulerRig()
-    pair_of(rig, d={"num_blocks": 4})
+    pair_of(rig, p={"num_slots": 1})
     rig.submit(1)
     rig.submit(2, time_left_ms=1000)
     assert rig.core.next_wake is not None
@@ -107,7 +107,7 @@ def test_executors_that_come_in_time_serve_what_waited():
 
 def test_c5_a_request_without_a_place_now_is_no_reason_to_refuse_the_next():
     rig = SchedulerRig()
-    pair_of(rig, d={"num_blocks": 10})
+    pair_of(rig, p={"num_blocks": 8})
     rig.submit(1, work(prompt(20, 1)))
     assert rig.submit(2, work(prompt(20, 2))) == []
     rig.submit(3, work(prompt(4, 3), max_tokens=1))

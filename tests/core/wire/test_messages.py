@@ -28,11 +28,12 @@ DEC = Role.DECODE
 EVERY: list[tuple[Role, Role, m.Message]] = [
     (R, S, m.Submit(ID, work(prompt(10), num_choices=2, first_choice=1), 1000, 5, 1, "tenant")),
     (R, S, m.Abort(ID)),
+    (S, R, m.Placed(ID, P_LIFE, None)),
     (S, R, m.Placed(ID, P_LIFE, D_LIFE, 1.5)),
     (S, R, m.Refusal(ID, Reason.NEVER_FITS, {"blocks": 9.0})),
     (S, R, m.AttemptFailed(ID, Reason.PEER_LOST, "decode")),
     (S, R, m.Roster((P, D))),
-    (S, X, m.Prefill(ID, work(prompt(10)), ORDER, D_LIFE, 3, 1000)),
+    (S, X, m.Prefill(ID, work(prompt(10)), ORDER, 3, 1000)),
     (S, DEC, m.Decode(ID, work([*prompt(10), 1], prior=1), ORDER, P_LIFE, 4, 1000)),
     (S, Role.UNIFIED, m.Run(ID, work(prompt(10), stop=(1, 2)), ORDER, 4, 1000)),
     (S, X, m.Exited(P_LIFE)),
