@@ -6,6 +6,7 @@ from array import array
 
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.executor import ownership, tokens, writer
+from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence
 from baton.core.executor.state import ExecutorState, LaunchedStep
@@ -48,7 +49,7 @@ def launch(state: ExecutorState, draft: Draft) -> None:
     state.out.append(Launch(plan))
 
 
-def on_step_done(state: ExecutorState, result: StepResult) -> None:
+def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
     """Apply one result, however its completion was noticed. A result that does not match its plan is a broken step."""
     step = state.steps[0] if state.steps else None
     if step is None or step.plan.step_id != result.step_id:
@@ -58,6 +59,7 @@ def on_step_done(state: ExecutorState, result: StepResult) -> None:
         return
     state.steps.popleft()
     state.counters["steps_done"] += 1
+    cohorts.record(step, result)
     state.counters["tokens_sampled"] += sum(len(done.sampled) for done in result.items)
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)

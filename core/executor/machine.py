@@ -14,6 +14,7 @@ from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import ConnectLink, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.executor import checks, launch, placing, pressure, receiver, tokens, transports, walk, writer
 from baton.core.executor import events as ev
+from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
 from baton.core.ids import Life, Peer, Role
 from baton.core.layout import KvLayout
@@ -30,6 +31,7 @@ class ExecutorCore:
         if layout.slot_bytes > config.piece_bytes:
             raise ValueError(f"piece_bytes = {config.piece_bytes}: one slot of one plane has {layout.slot_bytes}")
         self.state = ExecutorState(own, layout, config, hash_key)
+        self.cohorts = Cohorts()
         self.next_wake: float | None = None
         self._holding_at = 0.0
         self._events = self._event_table()
@@ -74,7 +76,7 @@ class ExecutorCore:
         state = self.state
         return {
             Received: self._on_received,
-            ev.StepDone: lambda e: launch.on_step_done(state, e.result),
+            ev.StepDone: lambda e: launch.on_step_done(state, self.cohorts, e.result),
             ev.StepFailed: lambda e: launch.on_step_failed(state, e),
             ev.PieceLanded: lambda e: writer.on_piece_landed(state, e.piece_id, e.posted_at),
             ev.PieceFailed: lambda e: writer.on_piece_failed(state, e.piece_id),

@@ -76,7 +76,7 @@ class Placement:
 
     def _takes(self, waiting: Waiting, executor: Executor) -> bool:
         if executor.can_run:
-            return self._has_room(waiting, executor)
+            return self._has_room(waiting, executor) and executor.fits_empty(waiting.submit.work)
         return self._has(executor, waiting.demand.prefill_blocks, 1) and self.can_decode_somewhere(waiting, executor)
 
     def _decoders(self, waiting: Waiting, prefill: Executor, barred: Collection[int]) -> list[Executor]:
@@ -84,13 +84,13 @@ class Placement:
         return [d for d in able if d.index not in barred and self._has_room(waiting, d)]
 
     def _could_decode(self, waiting: Waiting, prefill: Executor, decode: Executor) -> bool:
+        """Whether it can receive from there, and hold the request to its last token."""
         return decode.can_decode and prefill.life in decode.pairs and decode.fits_empty(waiting.submit.work)
 
     def _has_room(self, waiting: Waiting, decode: Executor) -> bool:
-        """Room for what it takes at once, on an executor that could hold it to its last token."""
+        """Room for what it takes at once."""
         demand = decode.demand(waiting.submit.work)
-        fits = self._has(decode, demand.decode_blocks, demand.num_slots)
-        return fits and decode.fits_empty(waiting.submit.work)
+        return self._has(decode, demand.decode_blocks, demand.num_slots)
 
     def _has_slack(self, waiting: Waiting, decode: Executor) -> bool:
         left = self._config.handoff_slack * decode.capacity.num_blocks

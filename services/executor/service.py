@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +13,7 @@ import msgspec
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated
 from baton.core.executor import events as ev
+from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import Piece
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Role
@@ -25,6 +26,7 @@ from baton.services.model.folder import read_model_info
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
+from baton.services.runtime.metrics import Row
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import DeviceSettings, Settings, SettingsInvalid
 from baton.services.transport.endpoints import is_local
@@ -88,6 +90,16 @@ class Engine:
         }
 
 
+def decode_rows(cohorts: Cohorts) -> Iterator[Row]:
+    """Decode steps for `/metrics`, by padded batch and whether prompt chunks were in the same step."""
+    for key, cohort in sorted(cohorts.by_key.items()):
+        labels = {"padded_batch": str(key.padded_batch), "mixed": str(key.is_mixed).lower()}
+        yield Row("decode_steps", labels, cohort.num_steps)
+        yield Row("decode_step_seconds", labels, cohort.duration_s)
+        yield Row("decode_step_sequences", labels, cohort.num_sequences)
+        yield Row("decode_step_activations", labels, cohort.num_activated)
+
+
 async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     """Serve until asked to stop, then drain."""
     config = settings.knobs
@@ -106,6 +118,9 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         layout=device.layout,
         capacity=measure(device, config, settings.device),
     )
+    if isinstance(process.machine, ExecutorCore):
+        cohorts = process.machine.cohorts
+        process.metrics.add_rows(lambda: decode_rows(cohorts))
     engine = Engine(process, device)
     engine.start()
     process.dial_scheduler()

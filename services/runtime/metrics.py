@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +15,17 @@ MAX_KINDS = 256  #: of notes; others are counted together, so that no peer can g
 STAGE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 GaugeSource = Callable[[], Mapping[str, float]]
+
+
+class Row(NamedTuple):
+    """One labelled counter, without `baton_` and `_total`."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+RowSource = Callable[[], Iterable[Row]]
 
 
 class Metrics:
@@ -35,6 +47,7 @@ class Metrics:
         )
         self._kinds: set[str] = set()
         self._sources: list[GaugeSource] = []
+        self._row_sources: list[RowSource] = []
         self.registry.register(self)
 
     def count(self, note: Note) -> None:
@@ -52,12 +65,23 @@ class Metrics:
     def add_gauges(self, source: GaugeSource) -> None:
         self._sources.append(source)
 
+    def add_rows(self, source: RowSource) -> None:
+        """Counters with labels, read at each scrape; rows of one name have the same labels."""
+        self._row_sources.append(source)
+
     def collect(self) -> Iterable[Metric]:
         """For the registry."""
         for source in self._sources:
             for name, value in source().items():
                 kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
                 yield kind(f"baton_{name}", name.removesuffix("_total").replace("_", " "), value)
+        families: dict[str, CounterMetricFamily] = {}
+        for row in (row for rows in self._row_sources for row in rows()):
+            if row.name not in families:
+                help_text = row.name.replace("_", " ")
+                families[row.name] = CounterMetricFamily(f"baton_{row.name}", help_text, labels=list(row.labels))
+            families[row.name].add_metric(list(row.labels.values()), row.value)
+        yield from families.values()
 
     def text(self) -> bytes:
         """The exposition text."""

@@ -13,7 +13,7 @@ from baton.core.events import Note
 from baton.services.runtime.admin import AdminPages
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.log import LINES_PER_SECOND, Log
-from baton.services.runtime.metrics import MAX_KINDS, Metrics
+from baton.services.runtime.metrics import MAX_KINDS, Metrics, Row
 from tests.support.loops import run_on_uvloop
 
 
@@ -34,6 +34,7 @@ def test_health_ready_and_metrics_say_what_is() -> None:
         driver = Driver(Idle(), asyncio.get_running_loop(), lambda error: None)
         metrics = Metrics()
         metrics.add_gauges(lambda: {"free_blocks": 12.0})
+        metrics.add_rows(lambda: [Row("steps", {"batch": "2"}, 5.0), Row("steps", {"batch": "4"}, 7.0)])
         metrics.count(Note("placed", reason=Reason.NO_SLOT))
         why = ["no executor"]
         runner, port = await AdminPages(driver, metrics, lambda: why[0]).start(0)
@@ -43,6 +44,7 @@ def test_health_ready_and_metrics_say_what_is() -> None:
         assert await get(port, "/ready") == (200, "ok")
         text = (await get(port, "/metrics"))[1]
         assert "baton_free_blocks 12.0" in text
+        assert 'baton_steps_total{batch="2"} 5.0\nbaton_steps_total{batch="4"} 7.0' in text
         assert 'baton_notes_total{reason="NO_SLOT",what="placed"} 1.0' in text
         await runner.cleanup()
 
