@@ -80,9 +80,20 @@ class Machine(Protocol):
 
     def handle(self, event: Any, now: float) -> Sequence[Any]:
         """Apply one event and return what must be done, in order. Never raises for what a peer or client did."""
+        ...
 
     def check_invariants(self) -> None:
         """Raise InvariantViolated if a law of this machine's state is broken."""
+        ...
 
     def quiescent(self) -> bool:
         """Whether nothing of any request is left."""
+        ...
+
+    def gauges(self) -> dict[str, float]:
+        """Values by name, for `/metrics`; a name that ends in `_total` never falls."""
+        ...
+
+    def readiness(self) -> str:
+        """Empty when a request would work now, else why not."""
+        ...

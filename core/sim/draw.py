@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
 from baton.core.layout import KvLayout
 from baton.core.sim.faults import draw_faults
 from baton.core.sim.memory import sim_layout
-from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
+from baton.core.sim.scenario import Client, ExecutorSpec, Fault, Scenario
 from baton.core.wire.sampling import SamplingParams
 
 VOCABULARY = 256
@@ -33,7 +35,7 @@ def draw_scenario(seed: int) -> Scenario:
     faults_end_at = FIRST_ARRIVAL_S + lasts_s + 0.5
     heartbeat_s = rng.choice((0.3, 0.6, 0.6, 1.0))
     clients = _draw_clients(rng, block_size, max_model_len, num_routers, lasts_s)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         executors=executors,
         num_routers=num_routers,
@@ -68,6 +70,51 @@ def draw_scenario(seed: int) -> Scenario:
         step_base_s=rng.choice((1e-3, 4e-3, 2e-2)),
         step_token_s=rng.choice((1e-5, 1e-4, 1e-3)),
     )
+    emphasis = rng.random()
+    if emphasis < 0.08:
+        return _with_late_writes(rng, scenario)
+    return _with_broken_handshakes(rng, scenario) if emphasis < 0.16 else scenario
+
+
+def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:
+    """Many writes that outlive their writer or its error, while the blocks that they may touch are wanted by others:
+    too rare when each of the conditions is drawn by itself."""
+    layout = sim_layout(scenario.block_size, scenario.num_kv_layers)
+    window = 64 * layout.block_bytes
+    whole = -(-scenario.max_model_len // scenario.block_size)
+    executors = []
+    for spec in scenario.executors:
+        sizes = {"piece_bytes": layout.plane_bytes, "window_bytes": window, "total_window_bytes": window}
+        config = replace(spec.config, **sizes, growth_reserve=1)
+        num_blocks = whole + 2 if spec.role is Role.DECODE else 4 * whole
+        executors.append(replace(spec, config=config, num_blocks=num_blocks))
+    at = [rng.choice(scenario.clients).at + rng.uniform(0.0, 0.2) for _ in range(10)]
+    kinds = ["piece"] * 7 + ["kill executor"] * 3
+    faults = list(scenario.faults)
+    for time, kind in zip(at, kinds, strict=True):
+        faults.append(Fault(time, kind, rng.randrange(1 << 16), 0.05, rng.randint(1, 3)))
+    return replace(
+        scenario,
+        executors=tuple(executors),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        transport="tcp",
+        fragment_s=5e-3,
+        is_told_of_exits=True,
+    )
+
+
+def _with_broken_handshakes(rng: Random, scenario: Scenario) -> Scenario:
+    """Processes die again and again while others are stopped, so that hellos and welcomes meet lives that they were not
+    meant for; frames are lost and doubled meanwhile."""
+    faults = list(scenario.faults)
+    first = rng.choice(scenario.clients).at
+    kinds = ["kill executor"] * 8 + ["kill scheduler"] * 2 + ["stop"] * 10 + ["lose", "double"] * 6
+    for kind in kinds:
+        at, duration_s = first + rng.uniform(0.0, 3.0), rng.choice((0.05, 0.6, 1.2))
+        duration_s = duration_s if kind == "stop" else 0.01
+        faults.append(Fault(at, kind, rng.randrange(1 << 16), duration_s, 1, rng.choice(("create", "wait"))))
+    until = max(scenario.faults_end_at, first + 3.1)
+    return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)), faults_end_at=until)
 
 
 def _draw_executors(

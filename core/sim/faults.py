@@ -131,6 +131,14 @@ def double_frames(world: World, fault: Fault) -> bool:
     return direction is not None
 
 
+def spoil_frames(world: World, fault: Fault) -> bool:
+    """Something else comes in place of the next `number` frames of a direction."""
+    direction = _direction(world, fault)
+    if direction is not None:
+        direction.num_to_spoil += fault.number
+    return direction is not None
+
+
 def fill_link(world: World, fault: Fault) -> bool:
     """The next frame of a direction finds a full socket."""
     direction = _direction(world, fault)
@@ -202,6 +210,7 @@ FAULTS: dict[str, Callable[[World, Fault], bool]] = {
     "cut": cut_link,
     "lose": lose_frames,
     "double": double_frames,
+    "spoil": spoil_frames,
     "full": fill_link,
     "slow": slow_steps,
     "step": fail_step,
@@ -209,4 +218,4 @@ FAULTS: dict[str, Callable[[World, Fault], bool]] = {
     "transport": fail_transport,
     "drain": drain,
 }
-GENTLE = ("cut", "lose", "double", "full", "piece", "transport")
+GENTLE = ("cut", "lose", "double", "spoil", "full", "piece", "transport")

@@ -90,6 +90,7 @@ class Course:
         self._send_canaries()
         self._come_to_rest("after the canaries")
         world.check()
+        self._await_readiness()
 
     def _until(self, when: float) -> None:
         time, world = self._env.time, self.world
@@ -123,6 +124,14 @@ class Course:
                 return
             if self._env.time.now >= last:
                 self._env.fail("idle agents rest", f"still driven: {driven}")
+            self._until(self._env.time.now + LOOK_EVERY_S)
+
+    def _await_readiness(self) -> None:
+        """Nothing is wrong and everybody is there: all say so, as soon as all are linked."""
+        last = self._env.time.now + HANDSHAKE_WITHIN_S
+        while unready := self.world.observer.unready(self.world.processes.values()):
+            if self._env.time.now >= last:
+                self._env.fail("ready at rest", f"{unready}")
             self._until(self._env.time.now + LOOK_EVERY_S)
 
     def _restart_the_restless(self) -> None:

@@ -45,3 +45,9 @@ class LauncherCore:
 
     def quiescent(self) -> bool:
         return True
+
+    def gauges(self) -> dict[str, float]:
+        return {}
+
+    def readiness(self) -> str:
+        return ""

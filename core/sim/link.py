@@ -5,7 +5,7 @@
   whoever is bound there then: a restarted process gets frames of its predecessor's sessions.
 - The accepting end drops what it says to an identity that is not connected.
 - A direction holds a bounded number of frames that nobody has read; one more is lost and the sender hears LinkFull.
-- Faults lose or double single frames.
+- Faults lose, double or spoil single frames.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from baton.core.session.node import FrameArrived, LinkFull
 from baton.core.sim.env import Env
 from baton.core.sim.process import Process
+from baton.core.sim.spoiler import spoil
 
 CONNECT_S = 2e-3  #: longest time to connect when somebody is bound
 LATE_LOSS = 0.5  #: chance that what a dead process had on its way is lost with it
@@ -23,13 +24,14 @@ LATE_LOSS = 0.5  #: chance that what a dead process had on its way is lost with 
 class Direction:
     """One direction of a connection."""
 
-    __slots__ = ("is_full", "last_at", "num_to_double", "num_to_lose", "num_unread")
+    __slots__ = ("is_full", "last_at", "num_to_double", "num_to_lose", "num_to_spoil", "num_unread")
 
     def __init__(self) -> None:
         self.last_at = 0.0  #: arrival of the last frame: later ones come after it
         self.num_unread = 0  #: frames on their way or waiting for a stopped reader
         self.num_to_lose = 0  #: faults: the next frames vanish
         self.num_to_double = 0  #: faults: the next frames come twice
+        self.num_to_spoil = 0  #: faults: other frames come in place of the next ones
         self.is_full = False  #: fault: the next frame finds no room
 
 
@@ -59,6 +61,7 @@ class Network:
         self._latency_s = latency_s
         self._max_unread = max_unread
         self._bound: dict[str, Process] = {}
+        self.num_spoiled = 0  #: frames so far
         self.connections: list[Connection] = []  #: the open ones, in the order of their opening
 
     # ---- processes
@@ -158,6 +161,11 @@ class Network:
             way.num_to_lose -= 1
             self._env.counters["frame lost"] += 1
             return
+        if way.num_to_spoil:
+            way.num_to_spoil -= 1
+            self.num_spoiled += 1
+            self._env.counters["frame spoiled"] += 1
+            data = spoil(self._env, data)
         copies = 1
         if way.num_to_double:
             way.num_to_double -= 1

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -25,14 +24,6 @@ from baton.services.transport.keys import KeyRing
 from baton.services.transport.zmq_links import LinkLimits, Links
 
 QUIESCENCE_POLL_S = 0.02
-
-
-class ObservedMachine(Machine, Protocol):
-    """A machine as a service shows it to its operator."""
-
-    def gauges(self) -> dict[str, float]: ...
-
-    def readiness(self) -> str: ...
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -54,7 +45,7 @@ class Process:
         life: Lifecycle,
         settings: Settings,
         ring: KeyRing,
-        make_machine: Callable[[Peer], ObservedMachine],
+        make_machine: Callable[[Peer], Machine],
         *,
         layout: KvLayout | None = None,
         capacity: Capacity | None = None,

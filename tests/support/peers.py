@@ -29,6 +29,12 @@ class Silent:
     def quiescent(self) -> bool:
         return True
 
+    def gauges(self) -> dict[str, float]:
+        return {}
+
+    def readiness(self) -> str:
+        return ""
+
 
 class Caller:
     """A peer that dials the node over one link. `said` are the node's frames to it."""

@@ -57,6 +57,12 @@ class Chatter:
     def quiescent(self) -> bool:
         return True
 
+    def gauges(self) -> dict[str, float]:
+        return {}
+
+    def readiness(self) -> str:
+        return ""
+
 
 class Process:
     """Driver, node and sockets of one trivial process, in this process."""

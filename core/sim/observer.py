@@ -1,0 +1,45 @@
+"""Looks at machines from outside, as an operator does: books, `/metrics`, readiness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from baton.core.ids import Life
+from baton.core.sim.env import Env, Violation
+from baton.core.sim.process import Process
+
+
+class Observer:
+    """Asks questions that change nothing. Counters (`…_total`) never fall in a life, other values are not negative."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._totals: dict[Life, dict[str, float]] = {}
+
+    def look(self, process: Process) -> None:
+        """The machine's own invariants, and what it shows."""
+        process.node.check_invariants()
+        machine = process.node.machine
+        before = self._totals.setdefault(process.life, {})
+        for name, value in machine.gauges().items():
+            if not math.isfinite(value) or value < before.get(name, 0.0):
+                self._env.fail("metrics", f"{process.identity}: {name} = {value}, before {before.get(name, 0.0)}")
+            if name.endswith("_total"):
+                before[name] = value
+        machine.readiness()
+
+    def look_at_all(self, processes: Iterable[Process]) -> None:
+        """Every law that can be checked at any moment."""
+        for process in processes:
+            try:
+                self.look(process)
+            except Violation:
+                raise
+            except Exception as error:
+                raise Violation("invariants", f"{process.identity}: {error!r:.1000}") from error
+
+    def unready(self, processes: Iterable[Process]) -> dict[str, str]:
+        """Who says that a request would not work now, and why."""
+        reasons = {process.identity: process.node.machine.readiness() for process in processes}
+        return {name: reason for name, reason in reasons.items() if reason}
