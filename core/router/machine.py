@@ -301,7 +301,7 @@ class RouterCore:
         self._count(f"attempts_failed_{reason.name.lower()}")
         stream = leg.stream
         self._out.append(Note("attempt failed", leg.leg_id, leg.attempt, reason))
-        if stream.deadline <= self._now:
+        if reason is Reason.DEADLINE or stream.deadline <= self._now:  # elsewhere it comes a rounding earlier
             self._end(stream, Reason.DEADLINE)
             return
         if reason is not Reason.PREEMPTED:

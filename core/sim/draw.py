@@ -48,7 +48,7 @@ def draw_scenario(seed: int) -> Scenario:
         ),
         router=RouterConfig(
             max_streams=rng.choice((8192, 8192, 8192, 8192, 10)),
-            max_attempts=rng.choice((3, 8, 8, 50)),
+            max_attempts=rng.choice((3, 3, 8, 50)),
             settle_s=rng.choice((0.3, 0.8)),
         ),
         block_size=block_size,

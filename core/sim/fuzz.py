@@ -87,6 +87,7 @@ class Course:
         world.calm()
         self._come_to_rest("after the faults")
         self._check_credit()
+        self._await_readiness()
         self._send_canaries()
         self._come_to_rest("after the canaries")
         world.check()
