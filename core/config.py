@@ -55,7 +55,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
 class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Knobs of the router's machine."""
 
-    max_streams: int = 8192  #: accepted requests at once
+    max_streams: int = 8192  #: answers of accepted requests at once; each may become an attempt of its own
     max_attempts: int = 8  #: failed attempts of one leg; preemptions do not count
     settle_s: float = 1.0  #: an attempt that its executor does not name in two Holdings this far apart is lost
 

@@ -33,6 +33,7 @@ class RouterCore:
         self._now = 0.0
         self._out: list[Any] = []
         self._streams: dict[int, Stream] = {}
+        self._num_choices = 0  #: of all streams
         self._legs: dict[int, Leg] = {}
         self._deadlines: Deadlines[int] = Deadlines()
         self._paused: Deadlines[int] = Deadlines()
@@ -72,6 +73,8 @@ class RouterCore:
         of_streams = {leg.leg_id for stream in self._streams.values() for leg in stream.legs}
         if of_streams != set(self._legs):
             raise InvariantViolated("legs without a stream, or the other way round")
+        if self._num_choices != sum(len(stream.choices) for stream in self._streams.values()):
+            raise InvariantViolated(f"{self._num_choices} answers are counted")
         for stream in self._streams.values():
             if stream.is_over:
                 raise InvariantViolated(f"request {stream.request.request_id} is over and still here")
@@ -104,9 +107,10 @@ class RouterCore:
     def _on_arrive(self, event: Arrive) -> None:
         if event.request_id in self._streams:
             raise InvariantViolated(f"request id {event.request_id} is used twice")
-        if len(self._streams) >= self.config.max_streams:
-            self._out.append(End(event.request_id, Reason.QUEUE_FULL, {"streams": len(self._streams)}, 0, 0))
+        if self._num_choices + event.num_choices > self.config.max_streams:
+            self._out.append(End(event.request_id, Reason.QUEUE_FULL, {"streams": self._num_choices}, 0, 0))
             return
+        self._num_choices += event.num_choices
         stream = Stream(event, self._now)
         self._streams[event.request_id] = stream
         self._deadlines.push(stream.deadline, event.request_id)
@@ -361,6 +365,7 @@ class RouterCore:
     def _finish(self, stream: Stream, reason: Reason | None, numbers: dict[str, float]) -> None:
         request_id = stream.request.request_id
         del self._streams[request_id]
+        self._num_choices -= len(stream.choices)
         self._count("ended_ok" if reason is None else f"ended_{reason.name.lower()}")
         self._out.append(Note("request ended", request_id, 0, reason, stream.numbers(self._now)))
         self._out.append(End(request_id, reason, numbers, stream.num_cached, stream.num_attempts))

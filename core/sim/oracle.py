@@ -138,7 +138,8 @@ class Oracle:
         if reason is Reason.NEVER_FITS:
             return self.may_never_fit(client)
         if reason is Reason.QUEUE_FULL:
-            limit = min(scenario.scheduler.max_queued // max(1, client.num_choices), scenario.router.max_streams)
+            most = max(each.num_choices for each in scenario.clients)
+            limit = min(scenario.scheduler.max_queued, scenario.router.max_streams) // most
             return self.num_live + 1 >= min(limit, scenario.scheduler.max_queued // 4)
         if reason is Reason.NO_EXECUTOR and stream.arrived_at < START_UP_S:
             return True

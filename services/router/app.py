@@ -21,9 +21,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Providers(NamedTuple):
-    """What the service tells about itself. Called on the loop's thread; must not wait."""
+    """What the service tells about itself. Called on the loop's thread."""
 
-    health: Callable[[], tuple[bool, dict[str, Any]]]  #: whether the process works
+    health: Callable[[], Awaitable[tuple[bool, dict[str, Any]]]]  #: whether the process works
     ready: Callable[[], tuple[bool, dict[str, Any]]]  #: whether it can serve a request now
     metrics: Callable[[], bytes]  #: Prometheus text format
 
@@ -103,7 +103,15 @@ def json_answer(value: Any, status: int = 200) -> web.Response:
     return web.Response(status=status, body=msgspec.json.encode(value), content_type="application/json")
 
 
-def probe(provider: Callable[[], tuple[bool, dict[str, Any]]]) -> Handler:
+def health_page(provider: Callable[[], Awaitable[tuple[bool, dict[str, Any]]]]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        is_good, detail = await provider()
+        return json_answer(detail, 200 if is_good else 503)
+
+    return answer
+
+
+def readiness_page(provider: Callable[[], tuple[bool, dict[str, Any]]]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         is_good, detail = provider()
         return json_answer(detail, 200 if is_good else 503)
@@ -129,7 +137,7 @@ def create_app(
     models = Models(config, front)
     app.router.add_get("/v1/models", models.list_all)
     app.router.add_get("/v1/models/{name:.+}", models.retrieve)
-    app.router.add_get("/health", probe(providers.health))
-    app.router.add_get("/ready", probe(providers.ready))
+    app.router.add_get("/health", health_page(providers.health))
+    app.router.add_get("/ready", readiness_page(providers.ready))
     app.router.add_get("/metrics", metrics_page(providers.metrics))
     return app

@@ -21,6 +21,7 @@ from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http_server import HttpServer
 from baton.services.router.model_folder import load_router_model
+from baton.services.runtime.admin import turn_works
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
@@ -110,7 +111,11 @@ class Front:
             why = process.machine.readiness() or ("" if self.front.limits else "no executor is known")
             return not why, {"ready": not why, "reason": why}
 
-        return Providers(lambda: (True, {"healthy": True}), ready, process.metrics.text)
+        async def health() -> tuple[bool, dict[str, Any]]:
+            works = await turn_works(process.driver)
+            return works, {"healthy": works}
+
+        return Providers(health, ready, process.metrics.text)
 
 
 async def serve_router(life: Lifecycle, settings: Settings) -> None:

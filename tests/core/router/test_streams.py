@@ -160,6 +160,13 @@ def test_w6_a_router_that_is_full_refuses_with_its_number():
     assert only(rig.arrive(2), m.Submit, End) == [End(2, Reason.QUEUE_FULL, {"streams": 1}, 0, 0)]
 
 
+def test_a_router_counts_answers_since_each_may_become_an_attempt_of_its_own():
+    rig = RouterRig(max_streams=4)
+    rig.arrive(1, num_choices=3)
+    assert the(rig.arrive(2, num_choices=2), End).numbers == {"streams": 3}
+    assert not only(rig.arrive(3), End)
+
+
 def test_a_refusal_ends_the_request_with_its_reason_and_numbers():
     rig = RouterRig()
     rig.arrive(1)

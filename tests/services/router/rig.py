@@ -204,7 +204,11 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
     machine.front = front
     front.limits = LIMITS
     probes: dict[str, Any] = {"health": lambda: (True, {"ok": True})}
-    providers = Providers(lambda: probes["health"](), lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
+
+    async def health() -> tuple[bool, dict[str, Any]]:
+        return probes["health"]()
+
+    providers = Providers(health, lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
     server = HttpServer(create_app(front, config, providers, api_keys), config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"
