@@ -36,7 +36,9 @@ class Baton:
         self._steps = steps
         self._greedy = SamplingParams(4096, temperature=0.0)
         num_blocks = MAX_BATCH * DECODE_LENGTH // BLOCK_SIZE
-        self._device = load_device("cpu", folder, num_blocks=num_blocks, block_size=BLOCK_SIZE, num_threads=num_threads)
+        self._device = load_device(
+            "cpu", folder, num_blocks=num_blocks, block_size=BLOCK_SIZE, num_threads=num_threads, dtype="float32"
+        )
         self._step_id = 0
         self._lengths: dict[int, int] = {}  #: by sequence that is decoding
 

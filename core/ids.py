@@ -24,6 +24,10 @@ class Role(enum.IntEnum):
     def runs_decode(self) -> bool:
         return self in (Role.DECODE, Role.UNIFIED)
 
+    def may_be_called(self, name: str) -> bool:
+        """A service's name begins with its role's: so a key, which has a name, can speak for one role alone."""
+        return name.startswith(self.name.lower())
+
 
 class AttemptId(NamedTuple):
     """One try at one leg of a request. `request_id` is unique over all routers; attempts count up from 0."""

@@ -187,6 +187,8 @@ class Node:
         """Why this process must not talk with that one over this link, or None."""
         if peer.name != link.partition("/")[0]:
             return f"a link of {link} speaks for no {peer.name}"
+        if not peer.role.may_be_called(peer.name):
+            return f"{peer.name} is no name of a {peer.role.name}"
         if not may_link(peer.role, self.own.role):
             return f"a {peer.role.name} has no link to a {self.own.role.name}"
         if peer.epoch < self._epochs.get(peer.name, 0):

@@ -28,7 +28,7 @@ class SettingsInvalid(ServingError):
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The process itself."""
 
-    name: str = ""  #: unique in the deployment, and the name of its key; the role's name if empty
+    name: str = ""  #: unique in the deployment, its key's name, begins with the role's; the role's itself if empty
     epoch: int = 0  #: grows with each life of this name; milliseconds since 1970 if 0
     admin_port: int = 0  #: loopback port of /health, /ready, /metrics; chosen by the system if 0
     run_folder: str = ""  #: NAME.json with the process's addresses is written there once it serves
@@ -209,6 +209,9 @@ def _completed(role: Role, parsed: dict[str, msgspec.Struct]) -> dict[str, msgsp
 def _validate(settings: Settings) -> None:
     if not settings.link.keys:
         raise SettingsInvalid("link.keys is not set: make a key folder with `baton keys DIR` and name it with --keys")
+    if not settings.role.may_be_called(settings.service.name):
+        role = settings.role.name.lower()
+        raise SettingsInvalid(f"service.name = {settings.service.name!r}: the name of a {role} begins with {role!r}")
     if settings.link.silence_s <= settings.link.heartbeat_s:
         raise SettingsInvalid("link.silence_s must be longer than link.heartbeat_s")
     if settings.role.is_executor and settings.device.kind != "fake" and not settings.model.folder:

@@ -6,7 +6,8 @@
     DIR/secret/NAME.key    Z85 text, readable by the owner only
     DIR/hash.key           32 hexadecimal digits, readable by the owner only
 
-Made by `baton keys DIR NAME…`. Whoever connects is known by its key's name, so no service can pass for another.
+Made by `baton keys DIR NAME…`. Whoever connects is known by its key's name, so no service can pass for another; a name
+begins with the role of its service, so none can pass for a service of another role.
 """
 
 from __future__ import annotations

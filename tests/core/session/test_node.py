@@ -63,6 +63,16 @@ def test_sec_02_a_link_speaks_for_no_other_name_than_its_own():
     assert machine.heard == [PeerUp(ROUTER)]
 
 
+def test_sec_02_a_name_speaks_for_its_own_role_alone():
+    node, machine = node_of()
+    for liar in (replace(ROUTER, role=Role.DECODE), replace(D, name="router"), replace(D, name="d")):
+        caller = Caller(node, liar)
+        out = caller.dial()
+        assert isinstance(caller.said[-1], f.Reject)
+        assert "is no name of a" in only(out, Note)[0].detail
+    assert machine.heard == []
+
+
 def test_sec_02_a_dialed_process_that_calls_itself_otherwise_is_not_taken_for_it():
     node, machine = node_of(ROUTER)
     hello = f.decode_frame(only(node.handle(ConnectLink(D), 100.0), Transmit)[0].data)

@@ -58,6 +58,7 @@ def test_a_roles_own_section_beats_the_common_one_and_leaves_others_alone(tmp_pa
         ("[link]\nkeys = 'k'\n[executor]\ntoken_budget = 0", "token_budget"),
         ("[link]\nkeys = 'k'\nheartbeat_s = 4.0", "link.silence_s"),
         ("[service]\nname = 'x'", "link.keys"),
+        ("[link]\nkeys = 'k'\n[service]\nname = 'router2'", "service.name"),
         ("[link", "baton.toml"),
     ],
 )
