@@ -41,7 +41,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
     handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which its decode executor is reserved
     handoff_slack: float = 0.25  #: part of a decode executor's blocks that an earlier reservation must leave free
-    absent_s: float = 10.0  #: how long requests wait while no executor could serve any; then they are refused
+    absent_s: float = 10.0  #: how long requests wait while nobody could serve them; then they are refused or resumed
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""

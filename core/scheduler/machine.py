@@ -39,6 +39,7 @@ class SchedulerCore:
         self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
         self._said_can_serve = False  #: in the last roster
         self._absent_since: float | None = None  #: since when no executor could serve anything
+        self._alone: dict[AttemptId, float] = {}  #: handoffs without any possible partner, and since when
         self.counters: dict[str, int] = {}
 
     def handle(self, event: Any, now: float) -> list[Any]:
@@ -117,14 +118,15 @@ class SchedulerCore:
                 self._on_ended(executor, message.id)
             case m.PairReady():
                 executor.pairs.add(message.prefill)
+                self._watch_partners()
             case m.PairLost():
                 executor.pairs.discard(message.prefill)
-                self._fail_stranded()
+                self._watch_partners()
             case m.CacheChanged():
                 self._fleet.directory.change(executor.index, message.published, message.evicted)
             case m.Draining():
                 executor.is_draining = True
-                self._fail_stranded()
+                self._watch_partners()
             case m.Reclaim():
                 self._on_reclaim(executor, message.num_blocks)
 
@@ -193,7 +195,7 @@ class SchedulerCore:
                 if waiting.submit.work.router == peer.life:
                     self._on_abort(waiting.submit.id)  # and knows nothing of a place that was not told
         if self._fleet.leave(peer.name):
-            self._fail_stranded()
+            self._watch_partners()
             self._announce()
 
     def _on_inventory(self, peer: Peer, message: m.ExecutorInventory) -> None:
@@ -211,7 +213,7 @@ class SchedulerCore:
         executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
         executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
         self._placer.adopt(executor)
-        self._fail_stranded()
+        self._watch_partners()
         self._refuse_never_fitting()
         self._announce()
 
@@ -240,11 +242,19 @@ class SchedulerCore:
         for other in placed.holders:
             self._tell_life(other, m.Abort(placed.id))
 
-    def _fail_stranded(self) -> None:
-        """The executors changed: prompts that no partner of their prefill executor could decode go elsewhere."""
-        for waiting in self._placer.stranded():
-            placed = self._placed.get(waiting.submit.id)
-            if placed is not None:
+    def _watch_partners(self) -> None:
+        """The pairs changed: who waits for a decode executor that is not there, and since when. A pair may close for a
+        moment (quarantine), so a computed prompt is not given up at once."""
+        self._alone = {w.submit.id: self._alone.get(w.submit.id, self._now) for w in self._placer.stranded()}
+
+    def _fail_alone(self) -> None:
+        """Prompts that no partner of their prefill executor could decode for too long go elsewhere."""
+        for work_id, since in list(self._alone.items()):
+            placed = self._placed.get(work_id)
+            if placed is None or placed.decode is not None:
+                del self._alone[work_id]
+            elif self._now - since >= self.config.absent_s:
+                del self._alone[work_id]
                 self._fail(placed, "no partner")
 
     def _wait_no_more(self, work_id: AttemptId) -> None:
@@ -263,13 +273,17 @@ class SchedulerCore:
 
     def _finish_turn(self) -> None:
         self._expire()
+        self._fail_alone()
         for life, message in self._placer.walk(self._now):
             self._tell_life(life, message)
         self._watch_absence()
         deadlines = self._arrivals.deadlines
         wakes = [] if deadlines.first is None else [deadlines.first]
+        since = list(self._alone.values())
         if self._absent_since is not None and len(self._arrivals):
-            wakes.append(self._absent_since + self.config.absent_s)
+            since.append(self._absent_since)
+        if since:
+            wakes.append(min(since) + self.config.absent_s)
         self.next_wake = min(wakes) if wakes else None
 
     def _expire(self) -> None:

@@ -137,15 +137,27 @@ def test_rtr_04_a_prefill_executor_that_comes_back_with_its_prompts_is_served():
     assert says("decode", m.Decode, id=AttemptId(2, 0)) in out
 
 
-def test_a_prompt_that_nobody_can_decode_any_more_is_resumed_elsewhere():
+def test_a_prompt_whose_pair_closes_for_a_moment_waits_for_it():
     rig, prefill, decode = full_pair()
     rig.submit(2, sized(4, 2))
-    out = rig.hear(decode, m.PairLost(prefill.life, Reason.QUARANTINE))
-    assert only(out, m.AttemptFailed, m.Abort) == [
+    assert not messages(rig.hear(decode, m.PairLost(prefill.life, Reason.QUARANTINE)), m.AttemptFailed)
+    rig.hear(decode, m.PairReady(prefill.life), 9.0)
+    assert not messages(rig.wake(9.0), m.AttemptFailed)
+    assert says("decode", m.Decode, id=AttemptId(2, 0)) in rig.ended(decode, 1, 8)
+
+
+def test_a_prompt_that_nobody_can_decode_any_more_is_resumed_elsewhere():
+    rig, prefill, decode = full_pair(absent_s=10.0)
+    rig.submit(2, sized(4, 2))
+    rig.hear(decode, m.PairLost(prefill.life, Reason.QUARANTINE))
+    rig.down(decode)
+    assert rig.core.next_wake == rig.now + 10.0
+    assert only(rig.wake(10.0), m.AttemptFailed, m.Abort) == [
         says("router", m.AttemptFailed, id=AttemptId(2, 0), reason=Reason.PEER_LOST),
         says("prefill", m.Abort, id=AttemptId(2, 0)),
     ]
     assert rig.core.gauges()["handoffs"] == 0
+    assert rig.core.next_wake is None or rig.core.next_wake > rig.now
 
 
 def test_a_router_that_is_gone_leaves_nothing_that_waits_for_a_decode_executor():
