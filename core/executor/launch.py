@@ -13,6 +13,7 @@ from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.executor.tokens import HASH_BYTES
 from baton.core.executor.walk import Draft, DraftItem
+from baton.core.wire.messages import Computed
 
 
 class _Builder:
@@ -178,6 +179,8 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
     if all([_accept_first(state, sequence, sampled) for sampled in done.sampled]):
         writer.finish_at_first_token(state, group)
         ownership.end_group(state, group)
+    elif group.outgoing is None:
+        state.tell_scheduler(Computed(group.work_id))
     else:
         writer.advance(state, group)
 

@@ -116,6 +116,8 @@ class SchedulerCore:
                 executor.num_done_tokens += message.num_prompt_tokens
             case m.Ended():
                 self._on_ended(executor, message.id)
+            case m.Computed():
+                self._placer.on_computed(message.id)
             case m.PairReady():
                 executor.pairs.add(message.prefill)
                 self._watch_partners()
@@ -212,7 +214,7 @@ class SchedulerCore:
                     self._lose(placed, life)
         executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
         executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
-        self._placer.adopt(executor)
+        self._placer.adopt(executor, live)
         self._watch_partners()
         self._refuse_never_fitting()
         self._announce()

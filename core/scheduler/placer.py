@@ -7,12 +7,12 @@ a decode executor holds blocks of a prefill executor alone, which parks a bounde
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from baton.core.config import SchedulerConfig
 from baton.core.errors import InvariantViolated
-from baton.core.ids import Life
+from baton.core.ids import AttemptId, Life
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.placed import Placed, PlacedAttempts
@@ -54,11 +54,18 @@ class Placer:
                 after = handle
         return self._said
 
-    def adopt(self, executor: Executor) -> None:
-        """A session with it began: what it still computes is counted anew."""
+    def adopt(self, executor: Executor, live: Mapping[AttemptId, int]) -> None:
+        """A session with it began: what it still computes is counted anew. `live`: prompt tokens that are left."""
         for waiting in self.handoffs.all():
             if waiting.prefill == executor.life:
-                waiting.due_at = self._placement.due_at(executor)
+                is_computed = not live.get(waiting.submit.id)
+                waiting.due_at = 0 if is_computed else self._placement.due_at(executor)
+
+    def on_computed(self, work_id: AttemptId) -> None:
+        """It is due, whatever was predicted: a prefill executor that has parked enough waits for it."""
+        waiting = self.handoffs.find(work_id)
+        if waiting is not None:
+            waiting.due_at = 0
 
     def stranded(self) -> list[Waiting]:
         """Prompts whose prefill executor is here and has no partner any more that could decode them."""

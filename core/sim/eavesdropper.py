@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from baton.core.errors import BadMessage
 from baton.core.events import ConnectLink
 from baton.core.ids import Life, Role
 from baton.core.session.node import FrameArrived
@@ -49,7 +50,8 @@ class Eavesdropper:
         memory = process.memory
         assert memory is not None
         thread = writer.transfer_of()
-        thread.windows[process.life] = min(message.window_bytes, thread.config.window_bytes)
+        window = min(message.window_bytes, thread.config.window_bytes)  # a smaller one counts once it is heard, if ever
+        thread.windows[process.life] = max(window, thread.windows.get(process.life, 0))
         key = (process.life, message.transfer_id)
         if key in self._transfers:
             return
@@ -74,20 +76,25 @@ class Eavesdropper:
     def describe(self, process: Process, event: Any) -> str:
         """An event as one line of a story."""
         if isinstance(event, FrameArrived):
-            frame = f.decode_frame(event.data)
-            if not isinstance(frame, f.Data):
-                return f"{event.link}: {type(frame).__name__} {getattr(frame, 'num_sent', '')}"
-            connection = process.accepted.get(event.link) or process.dialed.get(event.link)
-            if connection is None:
-                return f"{event.link}: Data"
-            other = connection.dialer if connection.acceptor is process else connection.acceptor
-            sender = other.role if other is not None else None
-            if sender is None:
-                return f"{event.link}: Data {frame.number}"
-            return f"{event.link}: {_brief(decode_message(frame.body, sender, process.role))}"
+            try:
+                return self._describe_frame(process, event)
+            except BadMessage as error:
+                return f"{event.link}: {error}"
         if isinstance(event, ConnectLink):
             return f"ConnectLink {event.peer.name}"
         return _brief(event)
+
+    def _describe_frame(self, process: Process, event: FrameArrived) -> str:
+        frame = f.decode_frame(event.data)
+        if not isinstance(frame, f.Data):
+            return f"{event.link}: {type(frame).__name__} {getattr(frame, 'num_sent', '')}"
+        connection = process.accepted.get(event.link) or process.dialed.get(event.link)
+        if connection is None:
+            return f"{event.link}: Data"
+        other = connection.dialer if connection.acceptor is process else connection.acceptor
+        if other is None:
+            return f"{event.link}: Data {frame.number}"
+        return f"{event.link}: {_brief(decode_message(frame.body, other.role, process.role))}"
 
 
 _BYTES = re.compile(r"""b(["'])(?:\\.|(?!\1).)*\1""")

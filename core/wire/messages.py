@@ -230,6 +230,12 @@ class Reclaim(Message, frozen=True, tag=37):
     num_blocks: Count
 
 
+class Computed(Message, frozen=True, tag=38):
+    """Prefill executor → scheduler: this prompt is computed and waits for a decode executor."""
+
+    id: AttemptId
+
+
 # ---- router ↔ executor
 
 
@@ -350,7 +356,9 @@ class TransferClosed(Message, frozen=True, tag=57):
 RouterToScheduler = Submit | Abort
 SchedulerToRouter = Placed | Refusal | AttemptFailed | Roster
 SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Returned | Roster
-ExecutorToScheduler = Credit | Ended | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
+ExecutorToScheduler = (
+    Credit | Ended | Computed | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
+)
 RouterToExecutor = RouterInventory | Abort | Stop
 ExecutorToRouter = Records | Holding | AttemptFailed
 DecodeToPrefill = TransportInfo | Receive | CloseTransfer

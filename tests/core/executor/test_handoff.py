@@ -118,7 +118,7 @@ def test_parked_tokens_hold_back_no_prompt_for_which_a_decode_executor_holds_blo
 def test_a_prompt_that_was_computed_without_a_receiver_goes_out_whole_when_one_asks():
     rig = prefiller()
     rig.prefill(1, work(prompt(10, 1)))
-    rig.step_done()
+    assert says("scheduler", m.Computed, id=AttemptId(1, 0)) in rig.step_done()
     assert not rig.pieces
     out = rig.hear(D, m.Receive(1, AttemptId(1, 0), 1, packed([4, 5]), 1 << 40))
     assert [(p.destination_block, p.end_slot) for p in the(out, Post).pieces] == [(4, 4), (5, 2)]

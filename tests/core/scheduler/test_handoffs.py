@@ -85,6 +85,18 @@ def test_a_long_prompt_that_is_not_due_lets_a_computed_one_go_first():
     assert rig.where(1) == ["prefill", "decode"]
 
 
+def test_a_computed_prompt_is_due_whatever_was_predicted():
+    """One of a lower class is computed before a long one that came first; parked, it would wait for that for ever."""
+    rig = SchedulerRig(**KNOBS, steps_ahead=100.0)
+    prefill, _ = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
+    rig.submit(1, sized(9, 1), priority_class=1)
+    rig.submit(2, sized(9, 2), priority_class=0)
+    rig.hear(prefill, m.Credit(0, 0, 33))
+    assert rig.where(2) == ["prefill"]
+    rig.hear(prefill, m.Computed(AttemptId(2, 0)))
+    assert rig.where(2) == ["prefill", "decode"]
+
+
 def test_w4_a_computed_prompt_that_lacks_kv_is_passed_until_its_deadline_then_it_collects():
     rig, prefill, decode = full_pair(bypass_s=5.0)
     rig.submit(2, sized(9, 2))
