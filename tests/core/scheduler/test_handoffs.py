@@ -91,8 +91,8 @@ def test_a_computed_prompt_is_due_whatever_was_predicted():
     prefill, _ = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
     rig.submit(1, sized(9, 1), priority_class=1)
     rig.submit(2, sized(9, 2), priority_class=0)
-    rig.hear(prefill, m.Credit(0, 0, 33))
-    assert rig.where(2) == ["prefill"]
+    rig.hear(prefill, m.Credit(0, 0, 20))
+    assert (rig.where(1), rig.where(2)) == (["prefill"], ["prefill"])
     rig.hear(prefill, m.Computed(AttemptId(2, 0)))
     assert rig.where(2) == ["prefill", "decode"]
 
