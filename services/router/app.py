@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
-from baton.services.router.access_log import begin_entry, write_entry
+from baton.services.router.access_log import PROBES, begin_entry, write_entry
 from baton.services.router.auth import ApiKeys
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
@@ -41,7 +41,7 @@ def from_http(error: web.HTTPException) -> ApiError:
     return ApiError(error.status, error.reason, code=code)
 
 
-def error_middleware(config: HttpConfig, api_keys: ApiKeys | None) -> Any:
+def error_middleware(front: FrontEnd, config: HttpConfig, api_keys: ApiKeys | None) -> Any:
     """Lets in who may come in, answers whatever a handler raises on purpose, and writes the access log."""
 
     @web.middleware
@@ -49,6 +49,8 @@ def error_middleware(config: HttpConfig, api_keys: ApiKeys | None) -> Any:
         entry = begin_entry(request)
         entry.status = 499  # stands unless an answer is made: the client has gone
         try:
+            if front.is_stopping and request.path not in PROBES:
+                raise front.stopping()
             if len(request.headers) > config.max_headers:
                 limit = f"{len(request.headers)} headers, the limit is {config.max_headers}"
                 raise ApiError(431, limit, code="too_many_headers")
@@ -61,10 +63,13 @@ def error_middleware(config: HttpConfig, api_keys: ApiKeys | None) -> Any:
             entry.status = error.status
             response = json_error(error)
             response.headers.update(entry.headers())
-            if not request.content.at_eof():
-                response.force_close()  # what is left of the body is not read
+            if front.is_stopping or not request.content.at_eof():
+                response.force_close()  # nothing more comes, or what is left of the body is not read
         except asyncio.CancelledError:
-            entry.code = "client_gone"
+            if front.is_shut:  # it was told that the server stops and did not read that in time
+                entry.status, entry.code = 503, "shutting_down"
+            else:
+                entry.code = "client_gone"
             raise
         else:
             entry.status = response.status
@@ -130,7 +135,8 @@ def create_app(
     front: FrontEnd, config: HttpConfig, providers: Providers, api_keys: ApiKeys | None = None
 ) -> web.Application:
     """All routes; without keys anybody may call them. Serve it with `HttpServer`, which sets up the connections."""
-    app = web.Application(middlewares=[error_middleware(config, api_keys)], client_max_size=config.max_body_bytes + 1)
+    middleware = error_middleware(front, config, api_keys)
+    app = web.Application(middlewares=[middleware], client_max_size=config.max_body_bytes + 1)
     completions = Completions(front, config)
     app.router.add_post("/v1/completions", completions.completion)
     app.router.add_post("/v1/chat/completions", completions.chat)

@@ -45,6 +45,12 @@ class ApiError(ServingError):
         return msgspec.json.encode({"error": error})
 
 
+def shutting_down(retry_after_s: int) -> ApiError:
+    """The end of whatever this process does not finish before it stops."""
+    message = "the server is shutting down"
+    return ApiError(503, message, kind=SERVER, code="shutting_down", retry_after_s=retry_after_s)
+
+
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     """A 400 that names the field."""
     return ApiError(400, message, param=param, code=code)

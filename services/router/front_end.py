@@ -6,8 +6,10 @@ its End, or until its client has gone; commands for others are late and are drop
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from baton.core.errors import Reason
@@ -16,12 +18,13 @@ from baton.core.wire.sampling import SamplingParams
 from baton.services.router.choice_text import ChoiceText
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.detokenize import Undecodable
-from baton.services.router.errors import ApiError, from_reason, invalid
+from baton.services.router.errors import ApiError, from_reason, invalid, shutting_down
 from baton.services.router.model_folder import RouterModel
 from baton.services.router.streams import RequestStream
 from baton.services.router.tokenize import Prompt, TokenizerThreads
 from baton.services.router.types import Ask
 
+END_GRACE_S = 1.0  #: for answers to write down that the server stops
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
@@ -40,6 +43,11 @@ class FrontEnd:
         self.config = config
         self.model = model
         self.num_entered = 0  #: requests between their head and their answer's end
+        self.is_stopping = False  #: nothing new is taken
+        self.is_shut = False  #: and what still ran was told so
+        self._is_empty = asyncio.Event()  #: set while nothing is entered
+        self._is_empty.set()
+        self._intakes: set[asyncio.Timeout] = set()  #: of requests that have no stream yet
         self._submit = submit
         self._threads = TokenizerThreads(model.encoder, config.num_tokenizer_threads)
         self._new_seed = new_seed
@@ -64,12 +72,39 @@ class FrontEnd:
         if offset is not None:
             self._submit(StopAt(command.request_id, command.choice, offset))
 
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Around everything that is done for one request."""
+        self.num_entered += 1
+        self._is_empty.clear()
+        try:
+            yield
+        finally:
+            self.num_entered -= 1
+            if self.num_entered == 0:
+                self._is_empty.set()
+
+    @asynccontextmanager
+    async def intake(self) -> AsyncIterator[None]:
+        """Around what comes before the stream: reading and tokenizing end with a 503 when the server does."""
+        limit = asyncio.timeout(None)
+        self._intakes.add(limit)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            raise self.stopping() from None
+        finally:
+            self._intakes.discard(limit)
+
     async def enter(self, ask: Ask) -> RequestStream:
         """Tokenize, check against the limits and hand over to the machine; the caller must `leave` the stream."""
         limits = self.limits
         if limits is None:
             raise from_reason(Reason.NO_EXECUTOR, {}, self.config.retry_after_s)
         prompt = await self._threads.encode(ask, limits)
+        if self.is_shut:
+            raise self.stopping()
         sampling = self._sampling(ask, resolve_max_tokens(ask, prompt.num_tokens, limits))
         self._last_id += 1
         stream = self._new_stream(ask, prompt, sampling)
@@ -93,6 +128,33 @@ class FrontEnd:
         """The client's side is over; the machine hears of it unless it has ended the request already."""
         if self._streams.pop(stream.request_id, None) is not None:
             self._submit(ClientGone(stream.request_id, reason))
+
+    def stopping(self) -> ApiError:
+        """What is said to those that are not served any more."""
+        return shutting_down(self.config.retry_after_s)
+
+    async def finish(self) -> None:
+        """Take nothing new, give what runs `stop_grace_s`, then have the rest say that the server stops."""
+        self.is_stopping = True
+        if not await self._empty_within(self.config.stop_grace_s):
+            self._shut()
+            await self._empty_within(END_GRACE_S)
+
+    def _shut(self) -> None:
+        self.is_shut = True
+        for stream in list(self._streams.values()):
+            self.leave(stream, Reason.DRAINING)
+            stream.fail(self.stopping())
+        for limit in self._intakes:
+            limit.reschedule(0)
+
+    async def _empty_within(self, limit_s: float) -> bool:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._is_empty.wait()
+        except TimeoutError:
+            return self.num_entered == 0
+        return True
 
     async def beside(self, compute: Callable[[Argument], Result], argument: Argument) -> Result:
         """Run a function of finished things on a thread."""

@@ -52,17 +52,15 @@ class Completions:
         if front.num_entered >= self._config.max_open_requests:
             numbers = {"open_requests": float(front.num_entered), "limit": float(self._config.max_open_requests)}
             raise from_reason(Reason.QUEUE_FULL, numbers, self._config.retry_after_s)
-        front.num_entered += 1
-        try:
-            with Held(self._intake) as held:
-                body = decode_body(await read_body(request, held, self._config), body_type)
-                self._check_model(body.model)
-                ask = to_ask(body, front.model.info.vocab_size, self._config)
-                del body
-                stream = await front.enter(ask)
+        with front.entered():
+            async with front.intake():
+                with Held(self._intake) as held:
+                    body = decode_body(await read_body(request, held, self._config), body_type)
+                    self._check_model(body.model)
+                    ask = to_ask(body, front.model.info.vocab_size, self._config)
+                    del body
+                    stream = await front.enter(ask)
             return await self._reply(request, ask, stream)
-        finally:
-            front.num_entered -= 1
 
     def _check_model(self, name: str) -> None:
         if name not in self._config.served_names:

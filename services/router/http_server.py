@@ -14,7 +14,9 @@ from baton.core.errors import InvariantViolated
 from baton.services.router.app import json_error
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, invalid
+from baton.services.router.front_end import FrontEnd
 
+CLEANUP_S = 1.0  #: for each connection, when all answers have had their time
 LOG = logging.getLogger("baton.router.http")
 
 
@@ -52,8 +54,9 @@ def parse_error(error: BadHttpMessage) -> ApiError:
 class HttpServer:
     """Start, then stop. A disconnect cancels the handler, so `ClientGone` follows also for answers in one piece."""
 
-    def __init__(self, app: web.Application, config: HttpConfig) -> None:
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=config.stop_grace_s)
+    def __init__(self, app: web.Application, front: FrontEnd, config: HttpConfig) -> None:
+        self._front = front
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLEANUP_S)
         self._settings: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": config.keepalive_timeout_s,
@@ -80,11 +83,12 @@ class HttpServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accept nothing more, give running answers their grace, then cancel them."""
+        """Accept nothing more; running answers have their grace and then an honest end; what hangs is cancelled."""
         if self._server is None:
             return
         self._server.close()
         self._server = None
+        await self._front.finish()
         await self._runner.cleanup()
 
     @property

@@ -83,7 +83,8 @@ class Front:
         self.front = FrontEnd(self.process.driver.post, load_router_model(folder, ring.hash_key), config)
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
-        self.server = HttpServer(create_app(self.front, config, self._providers(), api_keys), config)
+        app = create_app(self.front, config, self._providers(), api_keys)
+        self.server = HttpServer(app, self.front, config)
 
     async def start(self) -> None:
         told = self.process.settings.http
@@ -95,7 +96,7 @@ class Front:
         self.process.announce(0, port)
 
     async def stop(self) -> None:
-        """Take nothing new, give running answers their grace, then tell the machine that their clients are gone."""
+        """Take nothing new and end every answer; then wait for what the machine still has to tell others."""
         await self.server.stop()
         await self.process.quiescence()
         self.front.close()
@@ -108,6 +109,8 @@ class Front:
         process = self.process
 
         def ready() -> tuple[bool, dict[str, Any]]:
+            if self.front.is_stopping:
+                return False, {"ready": False, "reason": "shutting down"}
             why = process.machine.readiness() or ("" if self.front.limits else "no executor is known")
             return not why, {"ready": not why, "reason": why}
 

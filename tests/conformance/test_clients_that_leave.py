@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from baton.core.errors import Reason
+from baton.core.router.events import ClientGone
 from baton.services.router.model_folder import RouterModel
 from tests.services.router.rig import Rig, echo, open_rig, say
 
@@ -108,11 +109,12 @@ async def test_a_body_that_does_not_come_is_a_408(model: RouterModel) -> None:
 async def test_a_stopping_server_ends_what_does_not_end_in_its_grace(model: RouterModel) -> None:
     async with open_rig(model, stop_grace_s=0.05) as rig:
         rig.machine.is_held = True
-        _, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
         writer.write(request_bytes())
         await rig.machine.until(lambda: 1 in rig.machine.live)
         await rig.server.stop()
-        await rig.machine.until(lambda: bool(rig.machine.gone))
+        assert rig.machine.gone == [ClientGone(1, Reason.DRAINING)]
+        assert b"shutting_down" in await reader.read()
         writer.close()
 
 

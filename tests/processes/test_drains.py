@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import json
 
 import pytest
-from aiohttp import ClientError
 
 from tests.processes.conftest import NAMES, Stage
 from tests.processes.test_deaths import settle
 from tests.support.completions import Question, ask, check_answer
 from tests.support.load import Load
 from tests.support.stack import Stack
+
+
+async def ask_whole(stack: Stack, question: Question) -> tuple[int, str]:
+    """Status and error code of an answer in one piece."""
+    async with stack.session.post(f"{stack.url}/v1/completions", json=question.body() | {"stream": False}) as response:
+        return response.status, str((await response.json())["error"]["code"])
 
 
 @pytest.mark.parametrize("name", ["prefill", "decode"])
@@ -46,13 +51,18 @@ def test_zmq05_a_router_that_is_asked_to_end_finishes_its_streams(stage: Stage) 
 def test_zmq05_a_router_whose_streams_do_not_end_in_time_ends_them_and_exits(stage: Stage) -> None:
     async def story(stack: Stack) -> None:
         endless = Question((1, 2, 3), 800, 1)
-        asked = asyncio.ensure_future(ask(stack.session, stack.url, endless))
-        while (await stack.gauges("decode"))["sequences_running"] < 1:
-            await asyncio.sleep(0.005)
-        stack.running["router"].terminate()
+        whole = asyncio.ensure_future(ask_whole(stack, endless))
+        async with stack.session.post(f"{stack.url}/v1/completions", json=endless.body()) as response:
+            assert b"choices" in await response.content.readline()
+            while (await stack.gauges("router"))["streams"] < 2:
+                await asyncio.sleep(0.005)
+            stack.running["router"].terminate()
+            events = (await response.text()).split("\n\n")
+        assert events[-1] == ""
+        assert json.loads(events[-2].removeprefix("data: "))["error"]["code"] == "shutting_down"
+        assert await whole == (503, "shutting_down")
         assert await stack.exited("router") == 0
-        with suppress(ClientError):  # the connection may end before its end is said
-            assert not (await asked).is_complete
+        assert "client_gone" not in stack.log("router")
         await stack.quiescent()
 
     stage.run(story, router=("--stop-grace-s", "0.2"), decode=("--step-time-s", "0.05"))

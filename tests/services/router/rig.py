@@ -209,7 +209,7 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
         return probes["health"]()
 
     providers = Providers(health, lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
-    server = HttpServer(create_app(front, config, providers, api_keys), config)
+    server = HttpServer(create_app(front, config, providers, api_keys), front, config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"
     client = openai.AsyncOpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
