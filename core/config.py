@@ -16,6 +16,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     piece_bytes: int = 4 << 20  #: largest single write of KV
     window_bytes: int = 512 << 20  #: KV bytes posted and not landed, for each pair of executors
     total_window_bytes: int = 1 << 30  #: the same, over all decode executors that this one writes to
+    handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which a decode executor is asked for
     parked_tokens: int = 8192  #: computed prompt tokens that may wait for their transfer before new prompts wait
     quarantine_blocks: int = 0  #: blocks of one prefill executor in quarantine at which its pair closes; 0: a quarter
     holding_interval_s: float = 1.0  #: between two Holding messages to a router
@@ -29,6 +30,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
         if self.growth_reserve < 1:
             raise ValueError(f"growth_reserve = {self.growth_reserve}: at least 1")
+        if self.handoff_lead_steps < 0:
+            raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
         if self.quarantine_blocks < 0:
             raise ValueError(f"quarantine_blocks = {self.quarantine_blocks}: at least 0")
 
@@ -39,15 +42,12 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_queued: int = 4096  #: attempts that wait for a place
     steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
     bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
-    handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which its decode executor is reserved
     handoff_slack: float = 0.25  #: part of a decode executor's blocks that an earlier reservation must leave free
-    absent_s: float = 10.0  #: how long requests wait while nobody could serve them; then they are refused or resumed
+    absent_s: float = 60.0  #: how long requests wait while nobody could serve them; then they are refused or resumed
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
         _positive(self, "max_queued", "steps_ahead", "bypass_s", "absent_s")
-        if self.handoff_lead_steps < 0:
-            raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
         if not 0 <= self.handoff_slack <= 1:
             raise ValueError(f"handoff_slack = {self.handoff_slack}: from 0 to 1")
 

@@ -13,7 +13,6 @@ from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.executor.tokens import HASH_BYTES
 from baton.core.executor.walk import Draft, DraftItem
-from baton.core.wire.messages import Computed
 
 
 class _Builder:
@@ -106,6 +105,7 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
     builder.items.append(StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, fresh.tobytes()))
     sequence.num_scheduled = item.start + item.num_tokens
     sequence.num_pending += 1 if item.num_samples else 0
+    writer.ask_for_receiver(state, sequence.group)
     ownership.own(sequence)
     builder.owned.append(sequence)
     if sequence.num_scheduled >= sequence.group.work.num_tokens:
@@ -179,8 +179,6 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
     if all([_accept_first(state, sequence, sampled) for sampled in done.sampled]):
         writer.finish_at_first_token(state, group)
         ownership.end_group(state, group)
-    elif group.outgoing is None:
-        state.tell_scheduler(Computed(group.work_id))
     else:
         writer.advance(state, group)
 

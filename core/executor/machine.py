@@ -122,6 +122,9 @@ class ExecutorCore:
             state.memory.void_credit()
             state.reclaiming = False
             state.out.append(Send(peer.name, checks.inventory(state, pressure.headroom(state))))
+            for group in state.groups.values():
+                if group.is_due and group.outgoing is None:
+                    state.tell_scheduler(m.Due(group.work_id))
         elif peer.role is Role.ROUTER:
             state.routers[peer.name] = peer
             state.router_left_at.pop(peer.life, None)

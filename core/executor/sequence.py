@@ -137,6 +137,7 @@ class SequenceGroup:
     __slots__ = (
         "deadline",
         "incoming",
+        "is_due",
         "kind",
         "marks",
         "num_cached",
@@ -158,6 +159,7 @@ class SequenceGroup:
         self.sequences: list[Sequence] = []
         self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
         self.num_cached = 0  #: prompt tokens found in the prefix index
+        self.is_due = False  #: writing end: the scheduler was told that a decode executor is needed
         self.incoming: Incoming | None = None
         self.outgoing: Outgoing | None = None
 

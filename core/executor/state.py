@@ -35,7 +35,7 @@ class EarlyReceive(NamedTuple):
 
     peer: Peer
     message: Receive
-    expires_at: float  #: a scheduler says both in one turn: what has not come by now was lost with it
+    expires_at: float  #: what has not come by then was lost with its scheduler, or has ended here already
 
 
 class LaunchedStep:

@@ -35,7 +35,7 @@ class Draft:
 
     growable: int  #: free blocks that the step may still take
     items: list[DraftItem] = field(default_factory=list)
-    stopped_by: Reason | None = None  #: what ended the walk while demand was left
+    stopped_by: Reason | None = None  #: what last held demand back: TOKEN_BUDGET ended the walk, PARKED passed it over
 
     @property
     def num_tokens(self) -> int:

@@ -12,7 +12,7 @@ from bisect import insort
 from baton.core.errors import Reason
 from baton.core.executor import ownership
 from baton.core.executor.events import Piece, Post
-from baton.core.executor.sequence import SequenceGroup, Transfer
+from baton.core.executor.sequence import Kind, SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.steps import SampledToken
 from baton.core.executor.transfers import Chunk, Link, Outgoing, Transport
@@ -37,6 +37,16 @@ def open_transfer(state: ExecutorState, peer: Peer, message: m.Receive, group: S
         return
     insort(transport.sending, transfer, key=lambda t: t.group.key)
     advance(state, group)
+
+
+def ask_for_receiver(state: ExecutorState, group: SequenceGroup) -> None:
+    """Tell the scheduler once that the prompt's end is near and nobody has asked for its KV."""
+    if group.kind is not Kind.PREFILL or group.outgoing is not None or group.is_due:
+        return
+    left = group.work.num_tokens - group.first.num_scheduled
+    if left <= state.config.handoff_lead_steps * state.config.token_budget:
+        group.is_due = True
+        state.tell_scheduler(m.Due(group.work_id))
 
 
 def advance(state: ExecutorState, group: SequenceGroup) -> None:

@@ -16,7 +16,6 @@ class Executor:
         self.capacity = capacity
         self.pairs: set[Life] = set()  #: prefill executors whose KV it can receive
         self.num_pending_tokens = 0  #: prompt tokens placed there and not yet computed
-        self.num_done_tokens = 0  #: prompt tokens that it no longer has to compute, in this session
         self.num_attempts = 0  #: attempts that decode there
         self.is_draining = False
 

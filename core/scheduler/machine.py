@@ -113,11 +113,10 @@ class SchedulerCore:
             case m.Credit():
                 self._fleet.ledger.grant(executor.index, message.num_blocks, message.num_slots)
                 executor.num_pending_tokens -= message.num_prompt_tokens
-                executor.num_done_tokens += message.num_prompt_tokens
             case m.Ended():
                 self._on_ended(executor, message.id)
-            case m.Computed():
-                self._placer.on_computed(message.id)
+            case m.Due():
+                self._handoffs.on_due(message.id)
             case m.PairReady():
                 executor.pairs.add(message.prefill)
                 self._watch_partners()
@@ -151,7 +150,7 @@ class SchedulerCore:
         waiting = self._arrivals.find(work_id)
         if waiting is not None:
             self._arrivals.remove(waiting)
-        self._wait_no_more(work_id)
+        self._handoffs.remove(work_id)
         placed = self._placed.get(work_id)
         if placed is not None:
             for life in list(placed.holders):
@@ -165,7 +164,7 @@ class SchedulerCore:
         if placed is None:
             return
         if placed.decode is None:
-            self._wait_no_more(work_id)
+            self._handoffs.remove(work_id)
         elif placed.decode == executor.life:
             executor.num_attempts -= 1
             for other in placed.holders:
@@ -197,6 +196,7 @@ class SchedulerCore:
                 if waiting.submit.work.router == peer.life:
                     self._on_abort(waiting.submit.id)  # and knows nothing of a place that was not told
         if self._fleet.leave(peer.name):
+            self._handoffs.sleep(peer.name)
             self._watch_partners()
             self._announce()
 
@@ -214,7 +214,7 @@ class SchedulerCore:
                     self._lose(placed, life)
         executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
         executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
-        self._placer.adopt(executor, live)
+        self._handoffs.wake(executor.life)
         self._watch_partners()
         self._refuse_never_fitting()
         self._announce()
@@ -239,7 +239,7 @@ class SchedulerCore:
 
     def _fail(self, placed: Placed, detail: str) -> None:
         """The attempt cannot go on: its router resumes it, and whoever holds something of it drops that."""
-        self._wait_no_more(placed.id)
+        self._handoffs.remove(placed.id)
         self._tell_life(placed.router, m.AttemptFailed(placed.id, Reason.PEER_LOST, detail))
         for other in placed.holders:
             self._tell_life(other, m.Abort(placed.id))
@@ -258,11 +258,6 @@ class SchedulerCore:
             elif self._now - since >= self.config.absent_s:
                 del self._alone[work_id]
                 self._fail(placed, "no partner")
-
-    def _wait_no_more(self, work_id: AttemptId) -> None:
-        waiting = self._handoffs.find(work_id)
-        if waiting is not None:
-            self._handoffs.remove(waiting)
 
     def _announce(self) -> None:
         roster = self._fleet.roster()
@@ -306,8 +301,9 @@ class SchedulerCore:
         for waiting in self._arrivals.all():
             self._arrivals.set_demand(waiting, self._fleet.least_demand(waiting.submit.work))
             self._refuse_if_never_fits(waiting)
-        for waiting in self._handoffs.all():
-            self._handoffs.set_demand(waiting, self._fleet.least_demand(waiting.submit.work))
+        for queue in (self._handoffs.due, self._handoffs.early):
+            for waiting in queue.all():
+                queue.set_demand(waiting, self._fleet.least_demand(waiting.submit.work))
 
     def _watch_absence(self) -> None:
         can_serve = self._fleet.can_serve()

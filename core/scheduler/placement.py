@@ -23,23 +23,25 @@ class Placement:
 
     def choose(self, waiting: Waiting, barred: Collection[int]) -> Executor | None:
         """Who computes the prompt: one with room for it now, where it can also decode, now or later. One that both
-        prefills and decodes has room for all of it. Those where nothing waits for a decode executor come first."""
+        prefills and decodes has room for all of it. Those that some decode executor has room beside come first."""
         best: tuple[tuple[Any, ...], Executor] | None = None
         for executor in self._fleet:
             if executor.index in barred or not self.is_fed_less(executor) or not self._takes(waiting, executor):
                 continue
-            decodes_now = executor.can_run or bool(self._decoders(waiting, executor, barred))
+            decodes_now = executor.can_run or self._any_has_room(waiting, executor)
             time = self._predicted_tokens(waiting, executor)
             key = (not decodes_now, time, self._load(executor), executor.peer.name)
             if best is None or key < best[0]:
                 best = (key, executor)
         return None if best is None else best[1]
 
-    def choose_decode(self, waiting: Waiting, prefill: Executor, barred: Collection[int]) -> Executor | None:
-        """Where it decodes, with room for all of it now. Before it is due only where room is left for others."""
-        able = self._decoders(waiting, prefill, barred)
-        if not self.is_due(waiting, prefill):
-            able = [d for d in able if self._has_slack(waiting, d)]
+    def choose_decode(
+        self, waiting: Waiting, prefill: Executor, barred: Collection[int], is_due: bool
+    ) -> Executor | None:
+        """Where it decodes, with room for all of it now; before it is due only where room is left for others."""
+        able = [d for d in self.partners(waiting, prefill) if d.index not in barred and self._has_room(d, waiting)]
+        if not is_due:
+            able = [d for d in able if self._needs(d, waiting) <= self.room(d) - self.slack(d)]
         if not able:
             return None
         return min(able, key=lambda d: (self._load(d), -self._held(waiting, d), d.peer.name))
@@ -49,52 +51,49 @@ class Placement:
         bound = self._config.steps_ahead * executor.capacity.token_budget
         return (executor.can_prefill or executor.can_run) and executor.num_pending_tokens < bound
 
-    def due_at(self, prefill: Executor) -> int:
-        """For a prompt that was placed there last: tokens done from which on it is due."""
-        lead = int(self._config.handoff_lead_steps * prefill.capacity.token_budget)
-        return prefill.num_done_tokens + max(0, prefill.num_pending_tokens - lead)
+    def is_paired(self, prefill: Executor) -> bool:
+        """Whether anybody could decode what it computes."""
+        return any(d.can_decode and prefill.life in d.pairs for d in self._fleet)
 
-    def is_due(self, waiting: Waiting, prefill: Executor) -> bool:
-        """Whether its prompt will be computed within the lead."""
-        return prefill.num_done_tokens >= waiting.due_at
-
-    def can_decode_somewhere(self, waiting: Waiting, prefill: Executor) -> bool:
-        """Whether some decode executor that is paired with this one could hold it to its last token."""
-        return any(self._could_decode(waiting, prefill, d) for d in self._fleet)
+    def partners(self, waiting: Waiting, prefill: Executor) -> list[Executor]:
+        """Who could receive it from there and hold it to its last token, if they held nothing else."""
+        work = waiting.submit.work
+        return [d for d in self._fleet if d.can_decode and prefill.life in d.pairs and d.fits_empty(work)]
 
     def able_to_hold(self, waiting: Waiting) -> list[Executor]:
-        """Executors that could compute its prompt if they held nothing else."""
-        work = waiting.submit.work
-        takes = [e for e in self._fleet if (e.can_prefill or e.can_run) and e.fits_empty(work)]
-        return [e for e in takes if e.can_run or self.can_decode_somewhere(waiting, e)]
+        """Who could compute its prompt if they held nothing else, where somebody could decode it."""
+        takes = [e for e in self._fleet if (e.can_prefill or e.can_run) and e.fits_empty(waiting.submit.work)]
+        return [e for e in takes if e.can_run or self.partners(waiting, e)]
 
-    def able_to_decode(self, waiting: Waiting, prefill: Executor) -> list[Executor]:
-        """Executors that could receive and decode it if they held nothing else."""
-        return [d for d in self._fleet if self._could_decode(waiting, prefill, d)]
+    def lacks_slots_alone(self, waiting: Waiting, pool: list[Executor]) -> bool:
+        """Whether somebody in the pool has blocks enough for it and not the slots (C7: that ends a walk)."""
+        num_slots = waiting.submit.work.num_choices
+        return any(self._needs(e, waiting) <= self.room(e) and not self._has(e, 0, num_slots) for e in pool)
+
+    def room(self, executor: Executor) -> int:
+        """Blocks that it has now."""
+        return int(self._fleet.ledger.available(executor.index)[0])
+
+    def slack(self, executor: Executor) -> int:
+        """Blocks that a reservation before its time must leave free there."""
+        return int(self._config.handoff_slack * executor.capacity.num_blocks)
 
     # ---- inside
 
     def _takes(self, waiting: Waiting, executor: Executor) -> bool:
         if executor.can_run:
-            return self._has_room(waiting, executor) and executor.fits_empty(waiting.submit.work)
-        return self._has(executor, waiting.demand.prefill_blocks, 1) and self.can_decode_somewhere(waiting, executor)
+            return self._has_room(executor, waiting) and executor.fits_empty(waiting.submit.work)
+        return self._has(executor, waiting.demand.prefill_blocks, 1) and bool(self.partners(waiting, executor))
 
-    def _decoders(self, waiting: Waiting, prefill: Executor, barred: Collection[int]) -> list[Executor]:
-        able = self.able_to_decode(waiting, prefill)
-        return [d for d in able if d.index not in barred and self._has_room(waiting, d)]
+    def _any_has_room(self, waiting: Waiting, prefill: Executor) -> bool:
+        return any(self._has_room(d, waiting) for d in self.partners(waiting, prefill))
 
-    def _could_decode(self, waiting: Waiting, prefill: Executor, decode: Executor) -> bool:
-        """Whether it can receive from there, and hold the request to its last token."""
-        return decode.can_decode and prefill.life in decode.pairs and decode.fits_empty(waiting.submit.work)
+    def _needs(self, decode: Executor, waiting: Waiting) -> int:
+        return decode.demand(waiting.submit.work).decode_blocks
 
-    def _has_room(self, waiting: Waiting, decode: Executor) -> bool:
+    def _has_room(self, decode: Executor, waiting: Waiting) -> bool:
         """Room for what it takes at once."""
-        demand = decode.demand(waiting.submit.work)
-        return self._has(decode, demand.decode_blocks, demand.num_slots)
-
-    def _has_slack(self, waiting: Waiting, decode: Executor) -> bool:
-        left = self._config.handoff_slack * decode.capacity.num_blocks
-        return self._has(decode, decode.demand(waiting.submit.work).decode_blocks + int(left), 1)
+        return self._has(decode, self._needs(decode, waiting), waiting.submit.work.num_choices)
 
     def _has(self, executor: Executor, num_blocks: int, num_slots: int) -> bool:
         blocks, slots = self._fleet.ledger.available(executor.index)

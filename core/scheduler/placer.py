@@ -7,17 +7,18 @@ a decode executor holds blocks of a prefill executor alone, which parks a bounde
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from baton.core.config import SchedulerConfig
 from baton.core.errors import InvariantViolated
-from baton.core.ids import AttemptId, Life
+from baton.core.ids import Life
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
+from baton.core.scheduler.handoffs import Handoffs
 from baton.core.scheduler.placed import Placed, PlacedAttempts
 from baton.core.scheduler.placement import Placement
-from baton.core.scheduler.queue import ArrivalQueue, Waiting, WaitingQueue
+from baton.core.scheduler.queue import ArrivalQueue, Waiting
 from baton.core.wire import messages as m
 
 UNBOUNDED = 1 << 62
@@ -28,7 +29,7 @@ class Placer:
 
     def __init__(self, fleet: Fleet, config: SchedulerConfig) -> None:
         self.arrivals = ArrivalQueue()
-        self.handoffs = WaitingQueue()  #: prompts that are computed or being computed, without a decode executor
+        self.handoffs = Handoffs()
         self.placed = PlacedAttempts()
         self.num_placed = 0  #: so far
         self._placement = Placement(fleet, config)
@@ -38,48 +39,41 @@ class Placer:
         self._said: list[tuple[Life, Any]] = []
 
     def walk(self, now: float) -> list[tuple[Life, Any]]:
-        """Place whatever fits."""
+        """Place whatever fits: prompts that wait for a decode executor first, since they hold memory already."""
         self._now = now
         self._said = []
-        self._hand_off()
-        barred = self._collecting(self.arrivals)
-        while barred and self._try_place(self.arrivals.first(), ()):
-            barred = self._collecting(self.arrivals)
-        after = self.arrivals.ready.first() if barred else -1
-        while len(self.arrivals):
-            handle = self._first_arrival(barred, after)
-            if handle < 0:
-                break
-            if not self._try_place(self.arrivals.get(handle), barred):
-                after = handle
+        self._hand_off_due()
+        self._hand_off_early()
+        self._place_arrivals()
         return self._said
-
-    def adopt(self, executor: Executor, live: Mapping[AttemptId, int]) -> None:
-        """A session with it began: what it still computes is counted anew. `live`: prompt tokens that are left."""
-        for waiting in self.handoffs.all():
-            if waiting.prefill == executor.life:
-                is_computed = not live.get(waiting.submit.id)
-                waiting.due_at = 0 if is_computed else self._placement.due_at(executor)
-
-    def on_computed(self, work_id: AttemptId) -> None:
-        """It is due, whatever was predicted: a prefill executor that has parked enough waits for it."""
-        waiting = self.handoffs.find(work_id)
-        if waiting is not None:
-            waiting.due_at = 0
 
     def stranded(self) -> list[Waiting]:
         """Prompts whose prefill executor is here and has no partner any more that could decode them."""
         return [
             waiting
             for waiting in self.handoffs.all()
-            if (prefill := self._prefill_of(waiting)) is not None
-            and not self._placement.can_decode_somewhere(waiting, prefill)
+            if (prefill := self._prefill_of(waiting)) is not None and not self._placement.partners(waiting, prefill)
         ]
 
     # ---- arrivals
 
-    def _first_arrival(self, barred: Collection[int], after: int) -> int:
-        """The first that fits some executor's room, or -1."""
+    def _place_arrivals(self) -> None:
+        """Order, but for memory: one that lacks blocks is passed (W4), one that lacks a slot ends the walk (C7)."""
+        barred = self._collecting()
+        while barred and self._try_place(self.arrivals.first(), ()):
+            barred = self._collecting()
+        after = self.arrivals.ready.first() if barred else -1
+        while len(self.arrivals):
+            waiting = self._first_arrival(barred, after)
+            if waiting is None:
+                return
+            if not self._try_place(waiting, barred):
+                if self._placement.lacks_slots_alone(waiting, [e for e in self._fleet if e.can_run]):
+                    return
+                after = waiting.handle
+
+    def _first_arrival(self, barred: Collection[int], after: int) -> Waiting | None:
+        """The first that fits the room of some executor that decodes, too, or is paired with one that does."""
         most_prefill = most_run = -1
         for executor in self._fleet:
             blocks, slots = self._fleet.ledger.available(executor.index)
@@ -87,12 +81,12 @@ class Placer:
                 continue
             if executor.can_run:
                 most_run = max(most_run, blocks)
-            else:
-                most_prefill = max(most_prefill, blocks)
+            elif blocks > most_prefill and self._placement.is_paired(executor):
+                most_prefill = blocks
         ready = self.arrivals.ready
         found = [ready.first_fit(most_prefill, UNBOUNDED, after), ready.first_fit(UNBOUNDED, most_run, after)]
         fitting = [waiting for handle in found if (waiting := self.arrivals.get(handle)) is not None]
-        return min(fitting, key=lambda waiting: waiting.key).handle if fitting else -1
+        return min(fitting, key=lambda waiting: waiting.key) if fitting else None
 
     def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
         if waiting is None:
@@ -129,50 +123,70 @@ class Placer:
         blocks = executor.demand(submit.work).prefill_blocks
         self._spend(executor, blocks, 1)
         waiting.prefill = executor.life
-        waiting.due_at = self._placement.due_at(executor)
         placed = Placed(submit.id, submit.work.router, executor.life, None)
         self.placed.add(placed)
-        self.handoffs.insert(waiting)
+        self.handoffs.add(waiting)
         self._say(executor.life, m.Prefill(submit.id, submit.work, waiting.order, blocks, self._left_ms(waiting)))
-        self._hand_off()
-        if placed.decode is None:
+        if not self._try_hand_off(waiting, self._collecting_decode(), is_due=False):
             self._tell_router(waiting, placed)
 
-    # ---- computed prompts
+    # ---- prompts that wait for a decode executor
 
-    def _hand_off(self) -> None:
-        """Reserve decode executors, in order, for what is due or fits with slack."""
-        barred = self._collecting(self.handoffs)
-        while barred and self._try_hand_off(self.handoffs.first(), ()):
-            barred = self._collecting(self.handoffs)
-        after = self.handoffs.ready.first() if barred else -1
-        while len(self.handoffs):
-            handle = self.handoffs.ready.first_fit(UNBOUNDED, self._most_decode(barred), after)
-            if handle < 0:
+    def _hand_off_due(self) -> None:
+        """In order, but for memory, as with arrivals."""
+        queue = self.handoffs.due
+        barred = self._collecting_decode()
+        while barred and self._try_hand_off(queue.first(), ()):
+            barred = self._collecting_decode()
+        after = queue.ready.first() if barred else -1
+        while len(queue):
+            waiting = queue.get(queue.ready.first_fit(UNBOUNDED, self._most_decode(barred, False), after))
+            if waiting is None:
                 return
-            if not self._try_hand_off(self.handoffs.get(handle), barred):
-                after = handle
+            if not self._try_hand_off(waiting, barred):
+                if self._lacks_slots_alone(waiting):
+                    return
+                after = waiting.handle
 
-    def _most_decode(self, barred: Collection[int]) -> int:
+    def _hand_off_early(self) -> None:
+        """Before they are due: so that chunks stream, but never the room that others may need first."""
+        queue, after, barred = self.handoffs.early, -1, self._collecting_decode()
+        while len(queue):
+            waiting = queue.get(queue.ready.first_fit(UNBOUNDED, self._most_decode(barred, True), after))
+            if waiting is None:
+                return
+            if not self._try_hand_off(waiting, barred, is_due=False):
+                if self._lacks_slots_alone(waiting):
+                    return
+                after = waiting.handle
+
+    def _lacks_slots_alone(self, waiting: Waiting) -> bool:
+        prefill = self._prefill_of(waiting)
+        return prefill is not None and self._placement.lacks_slots_alone(
+            waiting, self._placement.partners(waiting, prefill)
+        )
+
+    def _most_decode(self, barred: Collection[int], leaves_slack: bool) -> int:
+        """The most blocks that any one decode executor can give."""
         most = -1
         for executor in self._fleet:
-            blocks, slots = self._fleet.ledger.available(executor.index)
-            if slots >= 1 and executor.pairs and executor.can_decode and executor.index not in barred:
-                most = max(most, blocks)
+            if executor.pairs and executor.can_decode and executor.index not in barred:
+                kept = self._placement.slack(executor) if leaves_slack else 0
+                most = max(most, self._placement.room(executor) - kept)
         return most
 
-    def _try_hand_off(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
+    def _try_hand_off(self, waiting: Waiting | None, barred: Collection[int], is_due: bool = True) -> bool:
         prefill = None if waiting is None else self._prefill_of(waiting)
         if waiting is None or prefill is None:
             return False
-        decode = self._placement.choose_decode(waiting, prefill, barred)
+        decode = self._placement.choose_decode(waiting, prefill, barred, is_due)
         if decode is None:
             return False
-        head = self.handoffs.first()
-        if head is not None and head is not waiting and head.passed_at is None and self._is_due(head):
+        head = self.handoffs.due.first()
+        if head is not None and head is not waiting and head.passed_at is None:
             head.passed_at = self._now
-        self.handoffs.remove(waiting)
         work_id, work = waiting.submit.id, waiting.submit.work
+        self.handoffs.remove(work_id)
         blocks = decode.demand(work).decode_blocks
         self._spend(decode, blocks, work.num_choices)
         decode.num_attempts += 1
@@ -189,26 +203,31 @@ class Placer:
         executor = self._fleet.get(waiting.prefill.name)
         return executor if executor is not None and executor.life == waiting.prefill else None
 
-    def _is_due(self, waiting: Waiting) -> bool:
-        prefill = self._prefill_of(waiting)
-        return prefill is not None and self._placement.is_due(waiting, prefill)
+    # ---- collecting freed blocks for an overdue head
 
-    # ---- both
+    def _collecting(self) -> set[int]:
+        """Who collects for the first arrival."""
+        head = self.arrivals.first()
+        if head is None or not self._is_overdue(head):
+            return set()
+        return self._largest(self._placement.able_to_hold(head))
 
-    def _collecting(self, queue: WaitingQueue) -> set[int]:
-        """The executor that collects freed blocks for the queue's overdue head: a decode executor only for what has its
-        prefill executor's blocks already."""
-        head = queue.first()
-        if head is None or head.passed_at is None or self._now - head.passed_at < self._config.bypass_s:
+    def _collecting_decode(self) -> set[int]:
+        """Who collects for the first prompt that is due: it has its prefill executor's blocks already."""
+        head = self.handoffs.due.first()
+        prefill = None if head is None else self._prefill_of(head)
+        if head is None or prefill is None or not self._is_overdue(head):
             return set()
-        if queue is self.arrivals:
-            pool = self._placement.able_to_hold(head)
-        else:
-            prefill = self._prefill_of(head)
-            pool = [] if prefill is None else self._placement.able_to_decode(head, prefill)
-        if not pool:
-            return set()
-        return {max(pool, key=lambda e: (self._fleet.ledger.available(e.index)[0], e.peer.name)).index}
+        return self._largest(self._placement.partners(head, prefill))
+
+    def _is_overdue(self, head: Waiting) -> bool:
+        return head.passed_at is not None and self._now - head.passed_at >= self._config.bypass_s
+
+    def _largest(self, pool: list[Executor]) -> set[int]:
+        """The one that lacks least, as a set of its index."""
+        return {max(pool, key=lambda e: (self._placement.room(e), e.peer.name)).index} if pool else set()
+
+    # ---- spending and saying
 
     def _spend(self, executor: Executor, num_blocks: int, num_slots: int) -> None:
         if not self._fleet.ledger.try_spend(executor.index, num_blocks, num_slots):

@@ -14,7 +14,7 @@ MAX_TENANTS = 4096  #: remembered finish tags; beyond it those that no longer ma
 class Waiting:
     """One attempt in a queue."""
 
-    __slots__ = ("arrived_at", "deadline", "demand", "due_at", "handle", "order", "passed_at", "prefill", "submit")
+    __slots__ = ("arrived_at", "deadline", "demand", "handle", "order", "passed_at", "prefill", "submit")
 
     def __init__(self, handle: int, submit: Submit, order: Order, demand: Demand, now: float) -> None:
         self.handle = handle
@@ -25,7 +25,6 @@ class Waiting:
         self.deadline = now + submit.time_left_ms / 1000
         self.passed_at: float | None = None  #: when a later one was first served before it
         self.prefill: Life | None = None  #: who computes its prompt
-        self.due_at = 0  #: prompt tokens done at `prefill` from which on a decode executor is reserved for it
 
     @property
     def key(self) -> tuple[int, int, int, int]:

@@ -9,7 +9,7 @@ dropped by its number, a frame of an old session by its session.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -64,10 +64,17 @@ Outcome = Transmit | Up | Down | Heard | Rejected
 
 
 class Session:
-    """One end of a link. `accepts(peer)` returns why this pair must not talk, or None."""
+    """One end of a link. `accepts(peer)` returns why this pair must not talk, or None. `numbers` counts for all
+    sessions of the process: a link may be forgotten and come back."""
 
     def __init__(
-        self, own: Peer, link: str, dials: bool, accepts: Callable[[Peer], str | None], timing: LinkTiming
+        self,
+        own: Peer,
+        link: str,
+        dials: bool,
+        accepts: Callable[[Peer], str | None],
+        timing: LinkTiming,
+        numbers: Iterator[int],
     ) -> None:
         self.link = link
         self.dials = dials
@@ -78,7 +85,7 @@ class Session:
         self._timing = timing
         self._knocked = 0  #: the number that the dialing end asked with last; 0: none yet
         self._session = 0  #: the number of the session that is up, or was last; 0: none yet
-        self._counter = 0
+        self._numbers = numbers
         self._num_sent = 0
         self._num_heard = 0
         self._beat_at = 0.0
@@ -212,8 +219,7 @@ class Session:
     # ---- inside
 
     def _next_number(self) -> int:
-        self._counter += 1
-        return (self._own.epoch << COUNTER_BITS) | self._counter
+        return (self._own.epoch << COUNTER_BITS) | next(self._numbers)
 
     def _welcome(self) -> Transmit:
         return self._transmit(f.Welcome(self._knocked, self._session, encode_peer(self._own)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -58,6 +59,7 @@ class Node:
         self._sessions: dict[str, Session] = {}  #: by link
         self._link_of: dict[str, str] = {}  #: peer name → the link whose session with it is up
         self._dialed: dict[str, Peer] = {}  #: link → whom it was opened for
+        self._numbers = count(1)  #: of hellos and sessions
         self._epochs: dict[str, int] = {}  #: peer name → newest epoch that was up
 
     def handle(self, event: Any, now: float) -> list[Any]:
@@ -94,7 +96,7 @@ class Node:
         try:
             frame = decode_frame(event.data)
             if session is None:
-                session = Session(self.own, event.link, False, partial(self._refusal, event.link), self._timing)
+                session = self._new_session(event.link, False)
                 self._sessions[event.link] = session
             self._apply(session, session.hear(frame, now), now, out)
         except BadMessage as error:
@@ -168,7 +170,7 @@ class Node:
             return
         if known is not None:
             self._disconnect(peer.name, now, out)
-        session = Session(self.own, peer.name, True, partial(self._refusal, peer.name), self._timing)
+        session = self._new_session(peer.name, True)
         self._sessions[peer.name] = session
         self._dialed[peer.name] = peer
         out.append(OpenLink(peer.name, peer.address))
@@ -182,6 +184,9 @@ class Node:
         self._apply(session, session.close(), now, out)
         del self._sessions[name]
         out.append(CloseLink(name))
+
+    def _new_session(self, link: str, dials: bool) -> Session:
+        return Session(self.own, link, dials, partial(self._refusal, link), self._timing, self._numbers)
 
     def _refusal(self, link: str, peer: Peer) -> str | None:
         """Why this process must not talk with that one over this link, or None."""

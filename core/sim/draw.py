@@ -43,7 +43,7 @@ def draw_scenario(seed: int) -> Scenario:
             max_queued=rng.choice((4096, 4096, 4096, 4096, 4096, 5)),
             steps_ahead=rng.choice((0.5, 1.0, 2.0, 4.0)),
             bypass_s=rng.choice((0.02, 0.2, 5.0)),
-            handoff_lead_steps=rng.choice((0.0, 1.0, 3.0)),
+            absent_s=10.0,
             handoff_slack=rng.choice((0.0, 0.25, 1.0)),
         ),
         router=RouterConfig(
@@ -148,6 +148,7 @@ def _draw_config(rng: Random, layout: KvLayout) -> ExecutorConfig:
         piece_bytes=piece_bytes,
         window_bytes=rng.choice((1, piece_bytes, 3 * piece_bytes, 64 * block_bytes)),
         total_window_bytes=rng.choice((piece_bytes, 64 * block_bytes, 64 * block_bytes)),
+        handoff_lead_steps=rng.choice((0.0, 1.0, 3.0)),
         parked_tokens=rng.choice((1, 4 * token_budget, 8192)),
         quarantine_blocks=rng.choice((0, 0, 1, 4)),
         holding_interval_s=0.5,

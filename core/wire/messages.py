@@ -230,8 +230,8 @@ class Reclaim(Message, frozen=True, tag=37):
     num_blocks: Count
 
 
-class Computed(Message, frozen=True, tag=38):
-    """Prefill executor → scheduler: this prompt is computed and waits for a decode executor."""
+class Due(Message, frozen=True, tag=38):
+    """Prefill executor → scheduler: this prompt's end is near, or has come, and no decode executor has asked for it."""
 
     id: AttemptId
 
@@ -357,7 +357,7 @@ RouterToScheduler = Submit | Abort
 SchedulerToRouter = Placed | Refusal | AttemptFailed | Roster
 SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Returned | Roster
 ExecutorToScheduler = (
-    Credit | Ended | Computed | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
+    Credit | Ended | Due | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
 )
 RouterToExecutor = RouterInventory | Abort | Stop
 ExecutorToRouter = Records | Holding | AttemptFailed

@@ -12,10 +12,21 @@ from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
-from tests.support.machines import D2, ROUTER, D, P, decoder, packed, prefiller, prompt, sampled, send_to, work
-from tests.support.machines import D as _D
+from tests.support.machines import (
+    D2,
+    ROUTER,
+    SCHEDULER,
+    D,
+    P,
+    decoder,
+    packed,
+    prefiller,
+    prompt,
+    sampled,
+    send_to,
+    work,
+)
 
-assert _D is D
 BLOCK_BYTES = 256
 
 
@@ -115,10 +126,24 @@ def test_parked_tokens_hold_back_no_prompt_for_which_a_decode_executor_holds_blo
     assert not rig.steps  # 2 still waits
 
 
+def test_a_decode_executor_is_asked_for_once_when_the_end_is_within_the_lead():
+    rig = prefiller(token_budget=8, num_queued_steps=1, handoff_lead_steps=1.0)
+    asked = [bool(messages(rig.prefill(1, work(prompt(32, 1))), m.Due))]
+    asked += [bool(messages(rig.step_done(), m.Due)) for _ in range(4)]
+    assert asked == [False, False, True, False, False]  # the third of four steps is launched: one is left
+    rig.down(SCHEDULER)
+    assert messages(rig.up(SCHEDULER), m.Due) == [m.Due(AttemptId(1, 0))]  # and again in each new session
+
+
+def test_a_decode_executor_that_asks_by_itself_is_not_asked_for():
+    rig = prefiller()
+    assert not messages(send_to(rig, 1, work(prompt(10, 1))), m.Due)
+
+
 def test_a_prompt_that_was_computed_without_a_receiver_goes_out_whole_when_one_asks():
     rig = prefiller()
-    rig.prefill(1, work(prompt(10, 1)))
-    assert says("scheduler", m.Computed, id=AttemptId(1, 0)) in rig.step_done()
+    assert says("scheduler", m.Due, id=AttemptId(1, 0)) in rig.prefill(1, work(prompt(10, 1)))
+    rig.step_done()
     assert not rig.pieces
     out = rig.hear(D, m.Receive(1, AttemptId(1, 0), 1, packed([4, 5]), 1 << 40))
     assert [(p.destination_block, p.end_slot) for p in the(out, Post).pieces] == [(4, 4), (5, 2)]

@@ -214,6 +214,71 @@ def test_a_place_for_an_attempt_that_is_over_is_given_back():
     assert [c.peer for c in only(out, m.Abort)] == ["prefill", "decode"]
 
 
+def computing(rig: RouterRig, number: int = 1) -> AttemptId:
+    """An attempt whose prompt is computed, without a decode executor."""
+    rig.arrive(number)
+    return rig.placed(decode=None)
+
+
+def test_c13_an_attempt_without_a_decode_executor_is_aborted_where_it_is_computed():
+    rig = RouterRig()
+    computing(rig)
+    assert [c.peer for c in only(rig.gone(1), m.Abort)] == ["scheduler", "prefill"]
+
+
+def test_rtr_04_an_attempt_without_a_decode_executor_depends_on_who_computes_it():
+    rig = RouterRig()
+    work_id = computing(rig)
+    rig.down(D)
+    assert rig.submits[-1].id == work_id
+    rig.down(P)
+    rig.wake(1.0)
+    assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
+
+
+def test_rtr_04_with_a_decode_executor_it_depends_on_that_alone():
+    rig = RouterRig()
+    work_id = computing(rig)
+    rig.placed(work_id)
+    rig.down(P)
+    rig.wake(0.1)
+    assert rig.submits[-1].id == work_id
+    rig.down(D)
+    rig.wake(1.0)
+    assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
+
+
+def test_what_is_computed_is_resumed_when_its_executor_does_not_hold_it():
+    rig = RouterRig()
+    work_id = computing(rig)
+    rig.hear(P, m.Holding((work_id,)), 10.0)
+    assert rig.submits[-1].id == work_id
+    rig.hear(P, m.Holding(()), 10.0)
+    rig.wake(1.0)
+    assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
+
+
+def test_what_is_computed_on_an_executor_that_cannot_be_heard_is_resumed_after_a_while():
+    rig = RouterRig()
+    rig.arrive(1)
+    work_id = rig.placed(prefill=Peer("prefill9", Role.PREFILL, 1).life, decode=None)
+    rig.wake(3.0)
+    assert rig.submits[-1].id == work_id
+    rig.wake(2.0)
+    rig.wake(1.0)
+    assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
+
+
+def test_a_new_session_with_the_scheduler_asks_again_for_what_has_no_decode_executor():
+    rig = RouterRig()
+    work_id = computing(rig)
+    rig.down(SCHEDULER)
+    assert [s.id for s in messages(rig.up(SCHEDULER), m.Submit)] == [AttemptId(work_id.request_id, 1)]
+    rig.placed()
+    rig.down(SCHEDULER)
+    assert messages(rig.up(SCHEDULER), m.Submit) == []
+
+
 def test_the_roster_is_a_level():
     rig = RouterRig()
     out = rig.hear(SCHEDULER, m.Roster((P, D)))

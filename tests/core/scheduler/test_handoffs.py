@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Role
 from baton.core.wire import messages as m
@@ -9,7 +11,7 @@ from tests.support.expect import messages, only, says, the
 from tests.support.machines import ROUTER, prompt, work
 from tests.support.scheduling import SchedulerRig, executor, pair_of
 
-KNOBS = {"handoff_lead_steps": 1.0, "handoff_slack": 0.25}
+KNOBS = {"handoff_slack": 0.25}
 
 
 def sized(num_blocks: int, seed: int) -> m.Work:
@@ -49,62 +51,85 @@ def test_whoever_waits_for_a_decode_executor_holds_nothing_of_it():
 
 
 def test_w4_room_that_is_freed_goes_to_computed_prompts_in_order():
-    rig, _, decode = full_pair()
+    rig, prefill, decode = full_pair()
     for number in (2, 3, 4):
         rig.submit(number, sized(4, number), after_s=0.01)
+    for number in (4, 2, 3):
+        rig.hear(prefill, m.Due(AttemptId(number, 0)))
     rig.ended(decode, 1, 8)
     assert [rig.where(number)[1:] for number in (2, 3, 4)] == [["decode"], ["decode"], []]
 
 
-def test_a_long_prompt_is_reserved_at_once_where_room_is_left_and_else_within_the_lead_of_its_end():
-    rig = SchedulerRig(**KNOBS, steps_ahead=100.0)
-    prefill, _ = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
-    rig.submit(1, sized(7, 1))  # 25 tokens, four steps; three of ten blocks stay free
-    assert rig.where(1) == ["prefill", "decode"]
-    rig = SchedulerRig(**KNOBS, steps_ahead=100.0)
-    prefill, _ = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
-    rig.submit(1, sized(9, 1))  # 33 tokens
-    assert rig.where(1) == ["prefill"]
-    rig.hear(prefill, m.Credit(0, 0, 24))
-    assert rig.where(1) == ["prefill"]
-    rig.hear(prefill, m.Credit(0, 0, 1))  # one step is left
-    assert rig.where(1) == ["prefill", "decode"]
+def test_a_prompt_is_reserved_at_once_where_room_is_left_and_else_when_its_end_is_near():
+    for num_blocks, expected in ((8, ["prefill", "decode"]), (9, ["prefill"])):
+        rig = SchedulerRig(**KNOBS)
+        prefill, _ = pair_of(rig, d={"num_blocks": 10})
+        rig.submit(1, sized(num_blocks, 1))  # two of ten blocks are to stay free
+        assert rig.where(1) == expected
+        rig.hear(prefill, m.Due(AttemptId(1, 0)))
+        rig.hear(prefill, m.Due(AttemptId(1, 0)))  # said twice, reserved once
+        assert rig.where(1) == ["prefill", "decode"]
 
 
-def test_a_long_prompt_that_is_not_due_lets_a_computed_one_go_first():
-    rig = SchedulerRig(**KNOBS, steps_ahead=100.0)
-    slow, decode = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
+def test_room_that_becomes_free_early_is_taken_where_enough_is_left():
+    rig, _, decode = full_pair()
+    rig.submit(2, sized(8, 2))
+    rig.ended(decode, 1, 8)
+    assert rig.where(2) == ["prefill", "decode"]
+
+
+def test_a_prompt_that_is_not_due_lets_one_that_is_go_first():
+    rig = SchedulerRig(**KNOBS)
+    slow, decode = pair_of(rig, d={"num_blocks": 10})
     quick = executor("quick", Role.PREFILL)
     rig.join(quick)
     rig.submit(1, sized(9, 1))
     rig.hear(decode, m.PairReady(quick.life))
-    rig.submit(2, sized(4, 2), after_s=0.01)
+    rig.submit(2, sized(9, 2), after_s=0.01)
+    rig.hear(quick, m.Due(AttemptId(2, 0)))
     assert (rig.where(1), rig.where(2)) == (["prefill"], ["quick", "decode"])
-    rig.hear(slow, m.Credit(0, 0, 33))
-    rig.ended(decode, 2, 4)
+    rig.hear(slow, m.Due(AttemptId(1, 0)))
+    rig.ended(decode, 2, 9)
     assert rig.where(1) == ["prefill", "decode"]
 
 
-def test_a_computed_prompt_is_due_whatever_was_predicted():
-    """One of a lower class is computed before a long one that came first; parked, it would wait for that for ever."""
-    rig = SchedulerRig(**KNOBS, steps_ahead=100.0)
-    prefill, _ = pair_of(rig, p={"token_budget": 8}, d={"num_blocks": 10})
-    rig.submit(1, sized(9, 1), priority_class=1)
-    rig.submit(2, sized(9, 2), priority_class=0)
-    rig.hear(prefill, m.Credit(0, 0, 20))
-    assert (rig.where(1), rig.where(2)) == (["prefill"], ["prefill"])
-    rig.hear(prefill, m.Computed(AttemptId(2, 0)))
+def test_the_least_loaded_decode_executor_is_chosen_then_the_one_that_holds_the_prefix():
+    rig = SchedulerRig()
+    prefill, first = pair_of(rig)
+    asked = work(prompt(16, 7), max_tokens=4)
+    second = executor("decode2", Role.DECODE)
+    rig.join(second, pairs=(prefill.life,), cached=asked.hashes)
+    rig.submit(1, asked)
+    assert rig.where(1) == ["prefill", "decode2"]
+    rig.submit(2, asked)
     assert rig.where(2) == ["prefill", "decode"]
+    rig.down(second)
+    rig.join(second, pairs=(prefill.life,), live=((AttemptId(1, 0), 0),))
+    rig.ended(first, 2, 5)
+    rig.submit(3, work(prompt(16, 8), max_tokens=4))
+    assert rig.where(3) == ["prefill", "decode"]  # the other still decodes 1
+
+
+def test_a_prompt_goes_where_somebody_has_room_to_decode_it_now():
+    rig, _, _ = full_pair()
+    other = executor("prefill2", Role.PREFILL)
+    rig.join(other)
+    rig.join(executor("decode2", Role.DECODE), pairs=(other.life,))
+    rig.submit(2, work(prompt(30, 2), max_tokens=4), after_s=0.01)
+    rig.submit(3, sized(4, 3), after_s=0.01)  # the first pair would compute it sooner
+    assert (rig.where(2), rig.where(3)) == (["prefill2", "decode2"], ["prefill2", "decode2"])
 
 
 def test_w4_a_computed_prompt_that_lacks_kv_is_passed_until_its_deadline_then_it_collects():
     rig, prefill, decode = full_pair(bypass_s=5.0)
     rig.submit(2, sized(9, 2))
-    rig.hear(prefill, m.Credit(0, 0, 33))
+    rig.hear(prefill, m.Due(AttemptId(2, 0)))
     rig.submit(3, sized(2, 3), after_s=0.01)
+    rig.hear(prefill, m.Due(AttemptId(3, 0)))
     assert rig.where(3) == ["prefill", "decode"]
     rig.ended(decode, 3, 2)
     rig.submit(4, sized(2, 4), after_s=6.0)
+    rig.hear(prefill, m.Due(AttemptId(4, 0)))
     assert rig.where(4) == ["prefill"]
     rig.ended(decode, 1, 8)
     assert (rig.where(2), rig.where(4)) == (["prefill", "decode"], ["prefill"])
@@ -145,8 +170,8 @@ def test_rtr_04_a_prefill_executor_that_comes_back_with_its_prompts_is_served():
     rig.submit(2, sized(4, 2))
     rig.down(prefill)
     rig.ended(decode, 1, 8)
-    out = rig.join(prefill, live=((AttemptId(2, 0), 0),))
-    assert says("decode", m.Decode, id=AttemptId(2, 0)) in out
+    rig.join(prefill, live=((AttemptId(2, 0), 0),))
+    assert rig.where(2) == ["prefill", "decode"]
 
 
 def test_a_prompt_whose_pair_closes_for_a_moment_waits_for_it():
@@ -177,3 +202,24 @@ def test_a_router_that_is_gone_leaves_nothing_that_waits_for_a_decode_executor()
     rig.submit(2, sized(4, 2))
     assert says("prefill", m.Abort, id=AttemptId(2, 0)) in rig.down(ROUTER)
     assert not messages(rig.ended(decode, 1, 8), m.Decode)
+
+
+@pytest.mark.parametrize("depth", [20, 2000])
+def test_c4_nobody_is_visited_that_cannot_be_decoded_now_however_many_wait(depth):
+    """Arrivals while the only partner is away, drains or closes its pair; prompts that are not due; too few slots."""
+    rig = SchedulerRig(**KNOBS, max_queued=10_000)
+    prefill, decode = pair_of(rig, p={"num_slots": 1}, d={"num_blocks": 4096, "num_slots": 2})
+    rig.submit(1, sized(2, 1))
+    rig.core.check_invariants = lambda: None
+    for number in range(2, depth):
+        rig.submit(number, sized(2 + number % 5, number % 40))
+    placement = rig.core._placer._placement
+    tried = []
+    real = placement.choose
+    placement.choose = lambda waiting, barred: tried.append(waiting) or real(waiting, barred)
+    rig.hear(decode, m.PairLost(prefill.life, Reason.QUARANTINE))
+    rig.hear(prefill, m.Credit(64, 1, 5))
+    rig.hear(prefill, m.Credit(0, 0, 0))
+    assert len(tried) == 0
+    rig.hear(decode, m.PairReady(prefill.life))
+    assert 1 <= len(tried) <= 3

@@ -63,6 +63,17 @@ def test_sec_02_a_link_speaks_for_no_other_name_than_its_own():
     assert machine.heard == [PeerUp(ROUTER)]
 
 
+def test_a_link_that_was_forgotten_gets_no_session_number_twice():
+    node, _ = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    first = caller.session
+    node.handle(LinkFull(caller.link), 100.1)  # its Reset is lost in the full socket
+    caller.frame(f.Hello(f.PROTOCOL_VERSION, caller.knock, encode_peer(ROUTER)))  # the same knock again
+    assert caller.said[-1] != first
+    assert caller.session != first
+
+
 def test_sec_02_a_name_speaks_for_its_own_role_alone():
     node, machine = node_of()
     for liar in (replace(ROUTER, role=Role.DECODE), replace(D, name="router"), replace(D, name="d")):

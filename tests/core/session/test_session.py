@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -23,8 +24,8 @@ class Ends:
 
     def __init__(self, refusal: str | None = None) -> None:
         self.now = 0.0
-        self.dialing = Session(ROUTER, "link", True, lambda peer: None, TIMING)
-        self.accepting = Session(DECODE, "link", False, lambda peer: refusal, TIMING)
+        self.dialing = Session(ROUTER, "link", True, lambda peer: None, TIMING, count(1))
+        self.accepting = Session(DECODE, "link", False, lambda peer: refusal, TIMING, count(1))
         self.wire: dict[str, deque[bytes]] = {"dialing": deque(), "accepting": deque()}
         self.seen: dict[str, list] = {"dialing": [], "accepting": []}
 
@@ -171,7 +172,7 @@ def test_frames_of_an_old_session_change_nothing():
 
 def test_a_frame_of_a_session_that_the_accepting_end_forgot_is_answered_with_a_reset():
     ends = up()
-    ends.accepting = Session(DECODE, "link", False, lambda peer: None, TIMING)  # it was started again
+    ends.accepting = Session(DECODE, "link", False, lambda peer: None, TIMING, count(5))  # it was started again
     ends.say("dialing", b"hello?")
     ends.flow()
     assert Down(DECODE, "the peer reset the session") in ends.seen["dialing"]
@@ -219,7 +220,7 @@ def test_kvt_08_a_refused_pair_has_no_session_and_is_tried_again_later():
 
 
 def test_the_dialing_end_refuses_too():
-    session = Session(ROUTER, "link", True, lambda peer: "not you", TIMING)
+    session = Session(ROUTER, "link", True, lambda peer: "not you", TIMING, count(1))
     session.dial(0.0)
     assert session.hear(f.Welcome(session._knocked, 1, encode_peer(DECODE)), 0.0) == [Rejected("not you")]
     assert session.peer is None
@@ -235,8 +236,8 @@ def test_a_closed_end_tells_its_peer():
 def test_numbers_of_two_lives_never_meet():
     knocks, sessions = set(), set()
     for epoch in (1, 2, 3):
-        dialing = Session(Peer("router", Role.ROUTER, epoch), "link", True, lambda peer: None, TIMING)
-        accepting = Session(Peer("decode", Role.DECODE, epoch), "link", False, lambda peer: None, TIMING)
+        dialing = Session(Peer("router", Role.ROUTER, epoch), "link", True, lambda peer: None, TIMING, count(1))
+        accepting = Session(Peer("decode", Role.DECODE, epoch), "link", False, lambda peer: None, TIMING, count(1))
         for _ in range(50):
             (hello,) = (f.decode_frame(outcome.data) for outcome in dialing.dial(0.0))
             welcome = next(o.data for o in accepting.hear(hello, 0.0) if isinstance(o, Transmit))
@@ -267,7 +268,7 @@ def test_a_lost_welcome_joins_no_two_lives_of_the_accepting_end():
     ends.dial()
     ends.deliver("accepting")
     welcome = ends.wire["dialing"].popleft()
-    ends.accepting = Session(replace(DECODE, epoch=6), "link", False, lambda peer: None, TIMING)
+    ends.accepting = Session(replace(DECODE, epoch=6), "link", False, lambda peer: None, TIMING, count(1))
     ends.tick(1.0)
     ends.deliver("accepting")  # the second life begins a session for the same knock
     ends.wire["dialing"].appendleft(welcome)  # and the first one's answer comes late
@@ -280,13 +281,13 @@ def test_whatever_the_link_loses_or_doubles_each_session_is_a_prefix_of_what_was
     ends = Ends()
     ends.dial()
     said: dict[str, list[list[bytes]]] = {"dialing": [[]], "accepting": [[]]}
-    count = 0
+    number = 0
     for _ in range(data.draw(st.integers(1, 40))):
         name = data.draw(st.sampled_from(["dialing", "accepting"]))
         match data.draw(st.sampled_from(["say", "deliver", "deliver", "lose", "double", "tick"])):
             case "say":
-                count += 1
-                ends.say(name, b"%d" % count)
+                number += 1
+                ends.say(name, b"%d" % number)
             case "deliver" if ends.wire[name]:
                 ends.deliver(name)
             case "lose" if ends.wire[name]:

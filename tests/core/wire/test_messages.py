@@ -45,7 +45,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (X, S, m.CacheChanged(bytes(16), bytes(32))),
     (X, S, m.ExecutorInventory(((ID, 5),), 1, 2, (P_LIFE,), bytes(16), True)),
     (X, S, m.Draining()),
-    (X, S, m.Computed(ID)),
+    (X, S, m.Due(ID)),
     (DEC, S, m.Reclaim(2)),
     (DEC, R, m.Records((RECORD,))),
     (R, DEC, m.RouterInventory(((ID, ((0, 4), (1, 0))),))),
