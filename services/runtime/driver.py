@@ -32,6 +32,8 @@ class Journal(Protocol):
 
     def record(self, now: float, event: Any, commands: Sequence[Any]) -> None: ...
 
+    def flush(self) -> None: ...
+
 
 class Driver:
     """See the module. `on_failure` gets the first error of the node or of a performer; no turn follows it."""
@@ -84,6 +86,8 @@ class Driver:
         started_at = time.monotonic()
         try:
             self._run_events()
+            if self._journal is not None:
+                self._journal.flush()  # once for all events of the turn: whoever is killed leaves what it answered
         except Exception as error:  # the driver is its service's task supervisor: whatever fails here ends the service
             self.stop()
             self._on_failure(error)

@@ -1,4 +1,7 @@
-"""The journal of a service, where one was asked for: a file for each life, buffered, flushed on every way out."""
+"""The journal of a service, where one was asked for: a file for each life.
+
+Written out once after each turn of the driver and on every way out, so a killed process leaves all but its last turn.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,16 @@ from baton.services.runtime.settings import Knobs, Settings, SettingsInvalid
 BUFFER_BYTES = 1 << 20
 
 
-def open_journal(life: Lifecycle, settings: Settings, own: Peer, layout: KvLayout | None) -> JournalWriter | None:
+class FileJournal(JournalWriter):
+    """A journal that writes out what it has buffered when the driver says so."""
+
+    def __init__(self, stream: BinaryIO, header: JournalHeader) -> None:
+        super().__init__(stream, header)
+        self.flush = stream.flush
+        self.flush()
+
+
+def open_journal(life: Lifecycle, settings: Settings, own: Peer, layout: KvLayout | None) -> FileJournal | None:
     """None if no folder is set. Raises SettingsInvalid if the file cannot be written."""
     if not settings.service.journal_folder:
         return None
@@ -29,7 +41,7 @@ def open_journal(life: Lifecycle, settings: Settings, own: Peer, layout: KvLayou
     return _begin(stream, settings, own, layout)
 
 
-def _begin(stream: BinaryIO, settings: Settings, own: Peer, layout: KvLayout | None) -> JournalWriter:
+def _begin(stream: BinaryIO, settings: Settings, own: Peer, layout: KvLayout | None) -> FileJournal:
     knobs: Knobs = settings.knobs
     header = JournalHeader(
         own=own,
@@ -40,4 +52,4 @@ def _begin(stream: BinaryIO, settings: Settings, own: Peer, layout: KvLayout | N
         scheduler=knobs if isinstance(knobs, SchedulerConfig) else None,
         router=knobs if isinstance(knobs, RouterConfig) else None,
     )
-    return JournalWriter(stream, header)
+    return FileJournal(stream, header)

@@ -16,8 +16,10 @@ from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
 from baton.core.session.machine import LinkTiming
 from baton.core.session.node import Node
+from baton.services.sim.journal_end import EMPTY, IN_HEADER, how_it_ends
 
 SHOWN_BYTES = 600
+NOTHING_TO_REPLAY = (EMPTY, IN_HEADER)
 
 
 def make_node(header: JournalHeader, hash_key: bytes) -> Node:
@@ -47,16 +49,22 @@ def _tell_difference(difference: Difference) -> None:
 
 
 def replay_file(path: Path, hash_key: bytes, is_loud: bool) -> int:
-    """Exit code: 0 if every command is the same, 1 if one differs, 2 if it is no journal."""
+    """Exit code: 0 if every command is the same, 1 if one differs, 2 if it is no journal. An end in the middle, as a
+    killed process leaves it, is told and is no failure."""
     try:
+        note = how_it_ends(path)
+        if note in NOTHING_TO_REPLAY:
+            print(f"{path}: {note}")
+            return 0
         with path.open("rb") as stream:
             header, turns = read_journal(stream)
             count, difference = replay(turns, make_node(header, hash_key), _tell if is_loud else None)
-    except BadJournal as error:
+    except (BadJournal, OSError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 2
     own = header.own
-    print(f"{path}: {own.name}/{own.epoch} ({own.role.name.lower()}), {count} turns agree")
+    told = f"{own.name}/{own.epoch} ({own.role.name.lower()}), {count} turns agree"
+    print(f"{path}: {told}{f', {note}' if note else ''}")
     if difference is None:
         return 0
     _tell_difference(difference)

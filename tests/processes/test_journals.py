@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from baton.core.journal import read_journal, replay
-from baton.services.sim.replay import make_node
+from baton.services.sim.replay import main, make_node
 from baton.services.transport.keys import KeyRing
 from tests.processes.conftest import NAMES, Stage
 from tests.support.load import Load
@@ -13,9 +13,12 @@ from tests.support.stack import Stack
 
 
 def test_x3_the_journals_of_a_run_with_a_death_in_it_replay_to_the_same_commands(stage: Stage, tmp_path: Path) -> None:
+    answered: list[int] = []  #: events of the life that was killed, as it last said
+
     async def story(stack: Stack) -> None:
         load = Load(stack)
         await load.good_answers(30)
+        answered.append(int((await stack.gauges("prefill"))["events"]))
         await stack.kill("prefill")
         stack.start("prefill")
         await load.good_answers(20)
@@ -28,13 +31,15 @@ def test_x3_the_journals_of_a_run_with_a_death_in_it_replay_to_the_same_commands
     journals = tmp_path / "journals"
     stage.run(story, **{name: ("--journal-folder", str(journals)) for name in NAMES})
     hash_key = KeyRing(stage.folder / "keys", "launcher").hash_key
-    num_turns = 0
-    for path in sorted(journals.glob("*.journal")):
-        if path.stat().st_size == 0:  # of the life that was killed: nothing had left its buffer
-            continue
+    num_turns = []
+    paths = sorted(journals.glob("*.journal"))
+    for path in paths:
         with path.open("rb") as stream:
             header, turns = read_journal(stream)
             count, difference = replay(turns, make_node(header, hash_key))
         assert difference is None, f"{path.name}: {difference}"
-        num_turns += count
-    assert num_turns > 500
+        num_turns.append(count)
+    assert [path.name.partition("-")[0] for path in paths] == ["decode", "prefill", "prefill", "router", "scheduler"]
+    assert num_turns[1] >= answered[0] > 0
+    assert sum(num_turns) > 500
+    assert main([*map(str, paths), "--hash-key", str(stage.folder / "keys" / "hash.key")]) == 0

@@ -35,9 +35,13 @@ class Echo:
 class Recorder:
     def __init__(self) -> None:
         self.records: list[tuple[Any, list[Any]]] = []
+        self.num_flushed = 0
 
     def record(self, now: float, event: Any, commands: Any) -> None:
         self.records.append((event, list(commands)))
+
+    def flush(self) -> None:
+        self.num_flushed = len(self.records)
 
 
 def test_commands_are_performed_right_after_their_event_and_before_the_next_one() -> None:
@@ -56,6 +60,7 @@ def test_commands_are_performed_right_after_their_event_and_before_the_next_one(
         await until(lambda: driver.num_events == 3)
         assert order == [(1, "1a"), (1, "1b"), (2, "2a"), (2, "2b"), (3, "3a"), (3, "3b")]
         assert journal.records == [(n, [f"{n}a", f"{n}b"]) for n in (1, 2, 3)]
+        assert journal.num_flushed == 3
 
     run_on_uvloop(story())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from baton.core.config import ExecutorConfig
@@ -86,6 +87,51 @@ def test_journals_of_a_simulated_run_replay_and_a_changed_one_does_not(
     executor.write_bytes(data[:answered] + b"tim://scheduler" + data[answered + 15 :])
     assert replay([str(executor)]) == 1
     assert "turn 0" in capsys.readouterr().out
+
+
+def test_an_empty_journal_and_one_that_was_cut_off_are_notes_and_no_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    executor = next(path for path in write_journals(tmp_path, draw_scenario(2)) if path.name.startswith("decode"))
+    data = executor.read_bytes()
+    starts = record_starts(data)
+    whole = starts[5]  # a header and four turns
+    for cut, said in [
+        (0, "empty"),
+        (1, "ends in the middle of its header"),
+        (starts[1] - 1, "ends in the middle of its header"),
+        (whole, "4 turns agree\n"),
+        *((at, "4 turns agree, ends in the middle of a turn") for at in range(whole + 1, starts[6])),
+    ]:
+        executor.write_bytes(data[:cut])
+        assert replay([str(executor)]) == 0, cut
+        assert said in capsys.readouterr().out, cut
+
+
+def test_a_journal_with_a_wrong_length_in_its_middle_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    executor = next(path for path in write_journals(tmp_path, draw_scenario(2)) if path.name.startswith("decode"))
+    data = executor.read_bytes()
+    event_at = record_starts(data)[5] + 10  # behind the array's head and the time
+    assert data[event_at] == 0xC4
+    long = b"\xc6" + (1 << 20).to_bytes(4, "big")  # more than the file has
+    executor.write_bytes(data[:event_at] + long + data[event_at + 2 :])
+    assert replay([str(executor)]) == 2
+    assert "broken record" in capsys.readouterr().err
+    executor.write_bytes(data[: event_at - 10] + b"\xc1" + data[event_at - 9 :])
+    assert replay([str(executor)]) == 2
+    assert "broken record" in capsys.readouterr().err
+
+
+def record_starts(data: bytes) -> list[int]:
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(data)
+    starts = [0]
+    for _ in range(8):
+        unpacker.skip()
+        starts.append(unpacker.tell())
+    return starts
 
 
 def test_what_is_no_journal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
