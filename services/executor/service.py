@@ -188,11 +188,16 @@ def piece_faults(told: DeviceSettings) -> Callable[[Piece], str | None] | None:
     return fault
 
 
+def too_few_blocks(num_blocks: int, block_bytes: int, told: DeviceSettings) -> str:
+    key = f"device.num_blocks = {told.num_blocks}" if told.num_blocks else f"device.kv_bytes = {told.kv_bytes}"
+    return f"{key}: {num_blocks} KV blocks of {block_bytes} bytes, at least {NUM_SPARE_BLOCKS + 1} are needed"
+
+
 def measure(device: Device[Any], config: ExecutorConfig, told: DeviceSettings) -> Capacity:
     """What this executor can hold, as it tells others."""
     num_blocks = device.num_blocks - NUM_SPARE_BLOCKS
     if num_blocks < 1:
-        raise ValueError(f"{device.num_blocks} KV blocks: at least {NUM_SPARE_BLOCKS + 1} are needed")
+        raise SettingsInvalid(too_few_blocks(device.num_blocks, device.layout.block_bytes, told))
     bounds = [device.max_model_len, num_blocks * device.layout.block_size]
     if told.max_model_len:
         bounds.append(told.max_model_len)

@@ -17,6 +17,7 @@ from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.errors import ServingError
 from baton.core.ids import Role
 from baton.services.router.config import HttpConfig
+from baton.services.runtime.ranges import check_ranges
 
 SCHEDULER_ENDPOINT = "tcp://127.0.0.1:8100"
 
@@ -207,6 +208,7 @@ def _completed(role: Role, parsed: dict[str, msgspec.Struct]) -> dict[str, msgsp
 
 
 def _validate(settings: Settings) -> None:
+    _validate_numbers(settings)
     if not settings.link.keys:
         raise SettingsInvalid("link.keys is not set: make a key folder with `baton keys DIR` and name it with --keys")
     if not settings.role.may_be_called(settings.service.name):
@@ -224,6 +226,19 @@ def _validate(settings: Settings) -> None:
         settings.knobs.validate()
     except ValueError as error:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
+
+
+def _validate_numbers(settings: Settings) -> None:
+    try:
+        for section in ("service", "link", "device", "http"):
+            check_ranges(section, getattr(settings, section))
+    except ValueError as error:
+        raise SettingsInvalid(str(error)) from error
+    device, http = settings.device, settings.http
+    if device.num_blocks == 0 and device.kv_bytes == 0:
+        raise SettingsInvalid("device.num_blocks and device.kv_bytes are both 0: there is no KV memory")
+    if http.default_timeout_s > http.max_timeout_s:
+        raise SettingsInvalid(f"http.default_timeout_s = {http.default_timeout_s:g}: longer than http.max_timeout_s")
 
 
 def _refuse_fake_only(device: DeviceSettings) -> None:

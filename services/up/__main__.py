@@ -12,7 +12,7 @@ from baton.services.model.fetch import DEFAULT_MODEL, fetch
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.lifecycle import EXIT_REFUSED, run_service
 from baton.services.runtime.log import Log
-from baton.services.up.plan import LAUNCHER_NAME, UpOptions
+from baton.services.up.plan import LAUNCHER_NAME, UpOptions, check_counts
 from baton.services.up.supervisor import supervise
 
 
@@ -36,11 +36,14 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     default = 0 if asked.unified else 1
+    num_prefill = default if asked.prefill is None else asked.prefill
+    num_decode = default if asked.decode is None else asked.decode
     try:
+        check_counts(num_prefill, num_decode, asked.unified)
         options = UpOptions(
             model=fetch(asked.model or ("tiny" if asked.device == "fake" else DEFAULT_MODEL)),
-            num_prefill=default if asked.prefill is None else asked.prefill,
-            num_decode=default if asked.decode is None else asked.decode,
+            num_prefill=num_prefill,
+            num_decode=num_decode,
             num_unified=asked.unified,
             host=asked.host,
             port=asked.port,

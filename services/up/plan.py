@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from baton.core.ids import Role
 from baton.services.runtime.cores import cores_text, split_cores
+from baton.services.runtime.settings import SettingsInvalid
 
 LAUNCHER_NAME = "launcher"
 
@@ -33,6 +34,15 @@ class ChildPlan(NamedTuple):
     name: str
     role: Role
     command: tuple[str, ...]
+
+
+def check_counts(num_prefill: int, num_decode: int, num_unified: int) -> None:
+    """Raises SettingsInvalid where these executors could answer no request."""
+    for flag, count in (("prefill", num_prefill), ("decode", num_decode), ("unified", num_unified)):
+        if count < 0:
+            raise SettingsInvalid(f"--{flag} {count}: a number of executors, at least 0")
+        if count == 0 and num_unified == 0 and flag != "unified":
+            raise SettingsInvalid(f"--{flag} 0: without a {flag} executor nothing is answered, unless with --unified")
 
 
 def plan_children(options: UpOptions, run_folder: Path, parent_pid: int) -> list[ChildPlan]:

@@ -79,7 +79,7 @@ def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks:
     from baton.services.executor.engine.devices.cpu import CpuDevice
 
     if num_blocks < 1:
-        raise Incompatible(f"KV memory holds no block of {layout.block_bytes} bytes")
+        raise Incompatible(f"device.kv_bytes: KV memory holds no block of {layout.block_bytes} bytes")
     device = CpuDevice(folder, config, layout, num_blocks, num_threads)
     # With native kernels torch only looks up embeddings: its threads would spin beside those that compute.
     torch.set_num_threads(1 if device.is_native else num_threads)

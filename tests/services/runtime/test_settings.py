@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,9 @@ import pytest
 from baton.core.config import ExecutorConfig, SchedulerConfig
 from baton.core.ids import Role
 from baton.services.runtime.flags import flags_layer, service_parser
+from baton.services.runtime.lifecycle import EXIT_REFUSED
 from baton.services.runtime.settings import Settings, SettingsInvalid, load_settings
+from baton.services.transport.keys import make_keys
 
 FILE = """
 [link]
@@ -65,6 +70,51 @@ def test_a_roles_own_section_beats_the_common_one_and_leaves_others_alone(tmp_pa
 def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(SettingsInvalid, match=named):
         load(Role.PREFILL, tmp_path, text, flags="--device fake")
+
+
+@pytest.mark.parametrize(
+    ("role", "flags", "named"),
+    [
+        (Role.DECODE, "--device fake --block-size 0", "device.block_size = 0: must be positive"),
+        (Role.DECODE, "--device fake --block-size -16", "device.block_size = -16: must not be negative"),
+        (Role.DECODE, "--device fake --num-blocks -1", "device.num_blocks = -1: must not be negative"),
+        (Role.DECODE, "--device fake --kv-bytes -1", "device.kv_bytes = -1: must not be negative"),
+        (Role.DECODE, "--device fake --kv-bytes 0", "device.num_blocks and device.kv_bytes are both 0"),
+        (Role.DECODE, "--device fake --step-time-s -0.1", "device.step_time_s = -0.1: must not be negative"),
+        (Role.DECODE, "--device fake --admin-port 70000", "service.admin_port = 70000: must be at most 65535"),
+        (Role.ROUTER, "--model m --port 70000", "http.port = 70000: must be at most 65535"),
+        (Role.ROUTER, "--model m --max-body-bytes 0", "http.max_body_bytes = 0: must be positive"),
+        (Role.ROUTER, "--model m --max-open-requests -1", "http.max_open_requests = -1: must not be negative"),
+        (Role.ROUTER, "--model m --num-tokenizer-threads 0", "http.num_tokenizer_threads = 0: must be positive"),
+        (Role.ROUTER, "--model m --stop-grace-s -1", "http.stop_grace_s = -1.0: must not be negative"),
+        (Role.ROUTER, "--model m --stop-grace-s inf", "http.stop_grace_s = inf: must be finite"),
+        (Role.ROUTER, "--model m --stall-timeout-s nan", "http.stall_timeout_s = nan: must be finite"),
+        (Role.ROUTER, "--model m --max-timeout-s 5", "http.default_timeout_s = 600: longer than http.max_timeout_s"),
+        (Role.ROUTER, "--model m --queued-frames 0", "link.queued_frames = 0: must be positive"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_by_name(tmp_path: Path, role: Role, flags: str, named: str) -> None:
+    with pytest.raises(SettingsInvalid, match=re.escape(named)):
+        load(role, tmp_path, flags=flags)
+
+
+@pytest.mark.parametrize("flags", ["--stop-grace-s 0", "--keepalive-timeout-s 0", "--max-logprobs 0", "--port 0"])
+def test_a_zero_that_makes_sense_is_taken(tmp_path: Path, flags: str) -> None:
+    load(Role.ROUTER, tmp_path, flags=f"--model m {flags}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [("--kv-bytes 1000", "device.kv_bytes = 1000: 0 KV blocks"), ("--num-blocks 1", "device.num_blocks = 1: 1 KV")],
+)
+def test_kv_memory_for_less_than_two_blocks_ends_the_start_by_name(tmp_path: Path, flags: str, named: str) -> None:
+    make_keys(tmp_path / "keys", ["decode"])
+    arguments = ["--device", "fake", "--keys", str(tmp_path / "keys"), *flags.split()]
+    command = [sys.executable, "-P", "-m", "baton.services.decode", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == EXIT_REFUSED, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_c12_a_setting_without_effect_is_refused(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 from baton.core.ids import Role
 from baton.services.runtime.cores import CoresInvalid, parse_cores, split_cores
 from baton.services.runtime.flags import flags_layer, service_parser
+from baton.services.runtime.lifecycle import EXIT_REFUSED
 from baton.services.runtime.settings import load_settings
-from baton.services.up.plan import UpOptions, plan_children
+from baton.services.up.__main__ import main as up
+from baton.services.up.plan import UpOptions, check_counts, plan_children
 
 RUN = Path("/run/baton")
 
@@ -25,6 +27,29 @@ def test_executors_start_after_what_they_need_and_the_router_last() -> None:
         "unified0",
         "router",
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--prefill", "0"], "--prefill 0"),
+        (["--decode", "0"], "--decode 0"),
+        (["--prefill", "-1"], "--prefill -1"),
+        (["--unified", "-1"], "--unified -1"),
+        (["--prefill", "0", "--decode", "0"], "--prefill 0"),
+    ],
+)
+def test_executors_that_could_answer_nothing_are_refused(
+    capsys: pytest.CaptureFixture[str], flags: list[str], named: str
+) -> None:
+    assert up(["--device", "fake", *flags]) == EXIT_REFUSED
+    assert named in capsys.readouterr().err
+
+
+def test_executors_of_one_kind_are_enough_beside_unified_ones() -> None:
+    check_counts(0, 0, 1)
+    check_counts(1, 0, 1)
+    check_counts(0, 2, 1)
 
 
 def test_every_command_line_is_one_that_its_service_takes() -> None:
