@@ -229,15 +229,16 @@ def _validate(settings: Settings) -> None:
 
 
 def _validate_numbers(settings: Settings) -> None:
+    """Of the sections that this role reads; what others read is theirs to refuse."""
     try:
-        for section in ("service", "link", "device", "http"):
+        for section in {"service", "link", "device", "http"}.intersection(ROLE_SECTIONS[settings.role]):
             check_ranges(section, getattr(settings, section))
     except ValueError as error:
         raise SettingsInvalid(str(error)) from error
     device, http = settings.device, settings.http
-    if device.num_blocks == 0 and device.kv_bytes == 0:
+    if settings.role.is_executor and device.num_blocks == 0 and device.kv_bytes == 0:
         raise SettingsInvalid("device.num_blocks and device.kv_bytes are both 0: there is no KV memory")
-    if http.default_timeout_s > http.max_timeout_s:
+    if settings.role is Role.ROUTER and http.default_timeout_s > http.max_timeout_s:
         raise SettingsInvalid(f"http.default_timeout_s = {http.default_timeout_s:g}: longer than http.max_timeout_s")
 
 

@@ -77,6 +77,8 @@ class Supervisor:
                 self.life.log.warn("killed", child=child.plan.name, stop_timeout_s=STOP_TIMEOUT_S)
                 child.kill()
                 await asyncio.wait([watch])
+            if (error := watch.exception()) is not None:
+                self.life.log.error("gave up", child=child.plan.name, detail=str(error))
         self.process.shut()
 
     def _child(self, plan: ChildPlan) -> Child:

@@ -66,8 +66,8 @@ class Deployment:
 
 
 @contextmanager
-def deployment(model: Path, folder: Path, port: int) -> Iterator[Deployment]:
-    (folder / "up.toml").write_text(CONFIG)
+def deployment(model: Path, folder: Path, port: int, config: str = CONFIG) -> Iterator[Deployment]:
+    (folder / "up.toml").write_text(config)
     command = [sys.executable, "-P", "-m", "baton.services.cli.main", "up", "--device", "fake", "--port", str(port)]
     command += ["--model", str(model), "--config", str(folder / "up.toml"), "--journal", str(folder / "journal")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -159,3 +159,15 @@ def test_zmq05_a_port_in_use_ends_the_start_and_is_named(tiny: Path, tmp_path: P
             assert up.process.stderr is not None
             up.process.stderr.read()
             assert up.process.wait(60) == EXIT_REFUSED
+
+
+def test_a_child_that_cannot_start_ends_the_start_and_says_why_without_a_traceback(tiny: Path, tmp_path: Path) -> None:
+    with deployment(tiny, tmp_path, free_port(), "[device]\nblock_size = 0\n") as up:
+        out, log = up.process.communicate(timeout=HANG_LIMIT_S)
+        assert up.process.returncode == EXIT_REFUSED
+    assert out == ""
+    assert re.search("baton (prefill|decode): device.block_size = 0: must be positive", log)
+    assert re.search("(prefill|decode)0 cannot start", log.splitlines()[-1])
+    assert all(log.count(f"what=started child={name}0") == 1 for name in ("prefill", "decode"))
+    assert "Traceback" not in log
+    assert "never retrieved" not in log
