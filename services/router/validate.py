@@ -14,6 +14,12 @@ Number = TypeVar("Number", int, float)
 COMPLETION_MAX_TOKENS = 16  #: as OpenAI's API has it
 GREEDY_BELOW = 0.001  #: a temperature below it counts as 0: dividing by it would overflow
 INT64 = 1 << 63
+INT32_MAX = (1 << 31) - 1
+
+
+def bound(number: float) -> str:
+    """Whole numbers are shown whole: a client has to hit them."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def within(param: str, value: Number | None, default: Number, low: float, high: float) -> Number:
@@ -21,7 +27,7 @@ def within(param: str, value: Number | None, default: Number, low: float, high: 
     if value is None:
         return default
     if not low <= value <= high or not math.isfinite(value):
-        raise invalid(f"{param} is {value}, must be from {low:g} to {high:g}", param, "out_of_range")
+        raise invalid(f"{param} is {value}, must be from {bound(low)} to {bound(high)}", param, "out_of_range")
     return value
 
 
@@ -54,9 +60,9 @@ def output_length(body: CommonBody, config: HttpConfig) -> dict[str, Any]:
         if max_tokens not in (None, body.max_completion_tokens):
             raise invalid("max_tokens and max_completion_tokens differ", "max_completion_tokens", "conflict")
         max_tokens, param = body.max_completion_tokens, "max_completion_tokens"
-    if max_tokens is not None and not 1 <= max_tokens < 1 << 31:
-        raise invalid(f"{param} is {max_tokens}, must be at least 1", param, "out_of_range")
-    min_tokens = within("min_tokens", body.min_tokens, 0, 0, (1 << 31) - 1)
+    if max_tokens is not None:
+        within(param, max_tokens, 1, 1, INT32_MAX)
+    min_tokens = within("min_tokens", body.min_tokens, 0, 0, INT32_MAX)
     if max_tokens is not None and min_tokens > max_tokens:
         raise invalid(f"min_tokens is {min_tokens}, {param} only {max_tokens}", "min_tokens", "out_of_range")
     return {"max_tokens": max_tokens, "min_tokens": min_tokens}
@@ -65,7 +71,7 @@ def output_length(body: CommonBody, config: HttpConfig) -> dict[str, Any]:
 def sampling_fields(body: CommonBody, vocab_size: int, config: HttpConfig) -> dict[str, Any]:
     """What shapes the distribution and ends it."""
     temperature = within("temperature", body.temperature, 1.0, 0, 2)
-    top_k = within("top_k", body.top_k, 0, -1, (1 << 31) - 1)
+    top_k = within("top_k", body.top_k, 0, -1, INT32_MAX)
     top_p = within("top_p", body.top_p, 1.0, 0, 1)
     if top_p == 0:
         raise invalid("top_p is 0, must be greater", "top_p", "out_of_range")
@@ -127,7 +133,14 @@ def single_prompt(prompt: str | list[int | str | list[int]], vocab_size: int) ->
         raise invalid("prompt is empty", "prompt", "empty")
     if isinstance(only, str):
         return only
-    if not all(type(token) is int for token in only):
+    other_at = next((index for index, token in enumerate(only) if type(token) is not int), None)
+    if other_at is not None:
+        if any(type(token) is int for token in only):
+            raise invalid(
+                f"prompt[{other_at}] is no token id and others are: a prompt is one text or token ids",
+                f"prompt[{other_at}]",
+                "invalid_type",
+            )
         raise invalid(f"prompt holds {len(only)} prompts, one is supported", "prompt", "unsupported_value")
     check_token_ids("prompt", only, vocab_size)
     return array.array("i", only).tobytes()

@@ -65,3 +65,24 @@ def test_any_bytes_are_a_body_or_an_error_for_the_client(data: bytes) -> None:
 def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
     asks = [ask_of("completion", {"temperature": value}) for value in (0, 1e-300, 0.0009, 0.001)]
     assert [ask.temperature for ask in asks] == [0, 0, 0, 0.001]
+
+
+def test_a_max_tokens_out_of_range_is_told_both_bounds() -> None:
+    for value in (0, 1 << 31):
+        error = ask_of("completion", {"max_tokens": value})
+        assert isinstance(error, ApiError)
+        assert error.message == f"max_tokens is {value}, must be from 1 to 2147483647"
+        assert (error.param, error.code) == ("max_tokens", "out_of_range")
+    error = ask_of("chat", {"max_completion_tokens": 1 << 31})
+    assert isinstance(error, ApiError)
+    assert error.message == f"max_completion_tokens is {1 << 31}, must be from 1 to 2147483647"
+
+
+def test_a_prompt_that_mixes_token_ids_and_text_is_told_where() -> None:
+    for prompt, index in (([1, "a"], 1), (["a", 1], 0), ([1, 2, [3]], 2)):
+        error = ask_of("completion", {"prompt": prompt})
+        assert isinstance(error, ApiError)
+        assert (error.param, error.code) == (f"prompt[{index}]", "invalid_type")
+    several = ask_of("completion", {"prompt": ["a", "b"]})
+    assert isinstance(several, ApiError)
+    assert several.message == "prompt holds 2 prompts, one is supported"
