@@ -5,7 +5,6 @@ Everyone else owes a cause; whatever went wrong, the answer is one of two: resum
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 from baton.core.config import RouterConfig
@@ -15,10 +14,9 @@ from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.core.router.executors import Executors
-from baton.core.router.streams import Choice, Leg, LegState, Stream
+from baton.core.router.streams import Choice, Leg, LegState, Stream, part_id, wire_id
 from baton.core.wire import messages as m
 
-COUNTER_BITS = 31  #: of a leg's id; the rest says which life of which router made it
 PAUSE_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  #: before the next attempt, by failures so far; none after the first
 
 
@@ -39,8 +37,7 @@ class RouterCore:
         self._paused: Deadlines[int] = Deadlines()
         self._scheduler: Peer | None = None  #: while its session is up
         self._executors = Executors()
-        self._leg_prefix = ((own.epoch ^ zlib.crc32(own.name.encode())) & 0xFFFFFFFF) << COUNTER_BITS
-        self._num_legs = 0
+        self._num_parts = 0  #: legs of one choice each that attempts of several were split into
         self._sweep_at = 0.0
         self.counters: dict[str, int] = {}
 
@@ -111,7 +108,7 @@ class RouterCore:
             self._out.append(End(event.request_id, Reason.QUEUE_FULL, {"streams": self._num_choices}, 0, 0))
             return
         self._num_choices += event.num_choices
-        stream = Stream(event, self._now)
+        stream = Stream(event, self._now, wire_id(self.own, event.request_id))
         self._streams[event.request_id] = stream
         self._deadlines.push(stream.deadline, event.request_id)
         self._submit(self._new_leg(stream, stream.choices))
@@ -266,8 +263,10 @@ class RouterCore:
     # ---- attempts
 
     def _new_leg(self, stream: Stream, choices: list[Choice], num_failures: int = 0) -> Leg:
-        self._num_legs += 1
-        leg_id = self._leg_prefix | (self._num_legs & ((1 << COUNTER_BITS) - 1))
+        leg_id = stream.wire_id
+        if choices is not stream.choices:
+            self._num_parts += 1
+            leg_id = part_id(self.own, self._num_parts)
         leg = Leg(leg_id, stream, choices, num_failures)
         stream.legs.append(leg)
         self._legs[leg.leg_id] = leg
@@ -304,7 +303,8 @@ class RouterCore:
         self._abort(leg)
         self._count(f"attempts_failed_{reason.name.lower()}")
         stream = leg.stream
-        self._out.append(Note("attempt failed", leg.leg_id, leg.attempt, reason))
+        name = "" if leg.leg_id == stream.wire_id else f"choice {leg.choices[0].index}, request {leg.leg_id}"
+        self._out.append(Note("attempt failed", stream.wire_id, leg.attempt, reason, detail=name))
         if reason is Reason.DEADLINE or stream.deadline <= self._now:  # elsewhere it comes a rounding earlier
             self._end(stream, Reason.DEADLINE)
             return
@@ -367,7 +367,7 @@ class RouterCore:
         del self._streams[request_id]
         self._num_choices -= len(stream.choices)
         self._count("ended_ok" if reason is None else f"ended_{reason.name.lower()}")
-        self._out.append(Note("request ended", request_id, 0, reason, stream.numbers(self._now)))
+        self._out.append(Note("request ended", stream.wire_id, 0, reason, stream.numbers(self._now)))
         self._out.append(End(request_id, reason, numbers, stream.num_cached, stream.num_attempts))
 
     def _forget(self, leg: Leg) -> None:

@@ -8,12 +8,30 @@ since they have different tokens by then.
 from __future__ import annotations
 
 import enum
+import zlib
 from array import array
 
-from baton.core.ids import AttemptId, Life
+from baton.core.ids import AttemptId, Life, Peer
 from baton.core.router.events import Arrive
 from baton.core.wire.messages import Work
 from baton.core.wire.tokens import SampledToken
+
+COUNTER_BITS = 31  #: of a leg's id; the rest says which life of which router made it
+PART_BIT = 1 << (COUNTER_BITS - 1)  #: tells the ids of parts from those of whole requests
+
+
+def wire_id(own: Peer, request_id: int) -> int:
+    """The id of a router's request in the words and the logs of all processes."""
+    return _life_bits(own) | (request_id & (PART_BIT - 1))
+
+
+def part_id(own: Peer, number: int) -> int:
+    """The id of a leg that carries on one choice of a request."""
+    return _life_bits(own) | PART_BIT | (number & (PART_BIT - 1))
+
+
+def _life_bits(own: Peer) -> int:
+    return ((own.epoch ^ zlib.crc32(own.name.encode())) & 0xFFFFFFFF) << COUNTER_BITS
 
 
 class Choice:
@@ -131,10 +149,12 @@ class Stream:
         "num_cached",
         "placed_at",
         "request",
+        "wire_id",
     )
 
-    def __init__(self, request: Arrive, now: float) -> None:
+    def __init__(self, request: Arrive, now: float, wire_id: int) -> None:
         self.request = request
+        self.wire_id = wire_id  #: of its first leg
         self.arrived_at = now
         self.deadline = now + request.timeout_s
         self.choices = [Choice(index) for index in range(request.num_choices)]

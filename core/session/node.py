@@ -117,6 +117,7 @@ class Node:
                 case Down():
                     if self._link_of.get(outcome.peer.name) == session.link:
                         del self._link_of[outcome.peer.name]
+                    out.append(Note("peer lost", peer=outcome.peer.name, detail=outcome.reason))
                     self._perform(self.machine.handle(PeerDown(outcome.peer, outcome.reason), now), now, out)
                 case Rejected():
                     out.append(Note("link rejected", peer=session.link, detail=outcome.detail))
@@ -133,6 +134,7 @@ class Node:
             self._apply(self._sessions[old], self._sessions[old].reset("the peer came on another link", now), now, out)
         self._epochs[peer.name] = peer.epoch
         self._link_of[peer.name] = session.link
+        out.append(Note("peer up", peer=peer.name, detail=f"epoch {peer.epoch}"))
         self._perform(self.machine.handle(PeerUp(peer), now), now, out)
 
     def _heard(self, session: Session, heard: Heard, now: float, out: list[Any]) -> None:

@@ -23,6 +23,7 @@ class Entry(msgspec.Struct):
     path: str
     began_at: float
     reply_id: str = ""
+    request: int = 0  #: as all other lines call it
     status: int = 0
     code: str = ""  #: why it failed
     user: str = ""

@@ -38,6 +38,7 @@ class FrontEnd:
         model: RouterModel,
         config: HttpConfig,
         new_seed: Callable[[], int] = lambda: secrets.randbits(63),
+        wire_id_of: Callable[[int], int] = lambda request_id: request_id,
     ) -> None:
         self.limits: Limits | None = None
         self.config = config
@@ -48,6 +49,7 @@ class FrontEnd:
         self._is_empty = asyncio.Event()  #: set while nothing is entered
         self._is_empty.set()
         self._intakes: set[asyncio.Timeout] = set()  #: of requests that have no stream yet
+        self.wire_id_of = wire_id_of  #: how other processes and their logs call a request
         self._submit = submit
         self._threads = TokenizerThreads(model.encoder, config.num_tokenizer_threads)
         self._new_seed = new_seed

@@ -70,6 +70,7 @@ class Completions:
         """Write the answer; however this ends, the machine hears that the client's side is over."""
         entry = CURRENT.get()
         entry.reply_id = f"{PREFIX[ask.endpoint]}-{secrets.token_hex(12)}"
+        entry.request = self._front.wire_id_of(stream.request_id)
         entry.user = ask.user
         name = self._config.served_names[0]
         shape = ReplyShape(ask, entry.reply_id, int(time.time()), name, self._front.model.table)

@@ -14,6 +14,7 @@ from baton.core.events import Received
 from baton.core.ids import Peer, Role
 from baton.core.router.events import Deliver, End
 from baton.core.router.machine import RouterCore
+from baton.core.router.streams import wire_id
 from baton.core.wire.messages import Roster
 from baton.services.router.app import Providers, create_app
 from baton.services.router.auth import read_api_keys
@@ -80,7 +81,8 @@ class Front:
         config = http_config(settings.http, folder)
         api_keys = read_api_keys(Path(config.api_keys_file)) if config.api_keys_file else None
         self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
-        self.front = FrontEnd(self.process.driver.post, load_router_model(folder, ring.hash_key), config)
+        model, own = load_router_model(folder, ring.hash_key), self.process.own
+        self.front = FrontEnd(self.process.driver.post, model, config, wire_id_of=lambda number: wire_id(own, number))
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
         app = create_app(self.front, config, self._providers(), api_keys)

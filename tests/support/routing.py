@@ -73,7 +73,9 @@ class RouterRig:
         timeout_s = fields.pop("timeout_s", 60.0)
         return self.do(Arrive(number, tokens, 10, root, hashes, sampling, num_choices, timeout_s, **fields))
 
-    def placed(self, work_id: AttemptId | None = None, *, prefill: Life = P.life, decode: Life | None = D.life) -> AttemptId:
+    def placed(
+        self, work_id: AttemptId | None = None, *, prefill: Life = P.life, decode: Life | None = D.life
+    ) -> AttemptId:
         """The scheduler says where the attempt (the last one submitted) runs."""
         work_id = work_id or self.submits[-1].id
         self.hear(SCHEDULER, m.Placed(work_id, prefill, decode))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.core.config import RouterConfig
 from baton.core.errors import Reason
+from baton.core.events import Note
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.router.events import Deliver, End
-from baton.core.router.machine import RouterCore
+from baton.core.router.streams import part_id, wire_id
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
-from tests.support.machines import SCHEDULER, D, P
+from tests.support.machines import ROUTER, SCHEDULER, D, P
 from tests.support.routing import RouterRig
 
 
@@ -138,11 +138,20 @@ def test_api_07_requests_of_one_client_have_wire_ids_of_their_own():
 
 
 def test_api_07_two_lives_of_a_router_never_use_one_wire_id():
-    prefixes = {
-        RouterCore(Peer(name, Role.ROUTER, epoch), RouterConfig())._leg_prefix
-        for name, epoch in [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
-    }
-    assert len(prefixes) == 4
+    lives = [Peer(name, Role.ROUTER, epoch) for name in ("a", "b") for epoch in (1, 2)]
+    ids = {make(life, number) for life in lives for make in (wire_id, part_id) for number in (1, 2)}
+    assert len(ids) == 16
+
+
+def test_a_request_has_one_name_in_all_logs_whatever_it_is_split_into():
+    rig = RouterRig()
+    work_id = rig.start(7, num_choices=2)
+    assert work_id.request_id == wire_id(ROUTER, 7)
+    out = rig.fail(work_id, Reason.PREEMPTED)
+    parts = [submit.id.request_id for submit in messages(out, m.Submit)]
+    assert len({work_id.request_id, *parts}) == 3
+    out = rig.gone(7)
+    assert [note.request_id for note in only(out, Note)] == [wire_id(ROUTER, 7)]
 
 
 def test_cached_tokens_of_the_first_attempt_are_told_with_the_end():

@@ -140,7 +140,7 @@ def test_a_bad_message_resets_its_session_and_no_other():
     bad.dial()
     good.dial()
     out = bad.body(encode_message(m.Draining()))
-    assert only(out, Note) == [like(Note)]
+    assert [note.what for note in only(out, Note)] == ["bad message", "peer lost"]
     assert not bad.is_up
     good.say(m.Abort(AttemptId(1, 0)))
     assert [type(event) for event in machine.heard] == [PeerUp, PeerUp, PeerDown, Received]
