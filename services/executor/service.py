@@ -142,8 +142,15 @@ async def drain(process: Process, engine: Engine) -> None:
 
 def make_device(settings: Settings, num_threads: int) -> Device[Any]:
     """Load the model onto the device. Blocks for as long as that takes; nothing is served before."""
-    told = settings.device
-    folder = Path(settings.model.folder) if settings.model.folder else None
+    try:
+        return _make_device(
+            settings.device, Path(settings.model.folder) if settings.model.folder else None, num_threads
+        )
+    except MemoryError as error:
+        raise SettingsInvalid(f"device.num_blocks or device.kv_bytes: more than there is memory: {error}") from error
+
+
+def _make_device(told: DeviceSettings, folder: Path | None, num_threads: int) -> Device[Any]:
     if told.kind == "fake":
         return make_fake(told, folder)
     if told.kind not in get_args(DeviceKind):

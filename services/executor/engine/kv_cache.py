@@ -20,7 +20,10 @@ class KvCache:
 
     def __init__(self, layout: KvLayout, num_blocks: int) -> None:
         shape = (num_blocks, layout.num_kv_layers, 2, layout.block_size, layout.num_kv_heads, layout.head_dim)
-        self.memory = torch.zeros(shape, dtype=TORCH_DTYPES[layout.dtype])
+        try:
+            self.memory = torch.zeros(shape, dtype=TORCH_DTYPES[layout.dtype])
+        except RuntimeError as error:  # how torch says that the system gives no memory
+            raise MemoryError(f"{num_blocks} blocks of {layout.block_bytes} bytes") from error
         self.num_blocks = num_blocks
         self.block_size = layout.block_size
 

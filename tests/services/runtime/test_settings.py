@@ -105,9 +105,15 @@ def test_a_zero_that_makes_sense_is_taken(tmp_path: Path, flags: str) -> None:
 
 @pytest.mark.parametrize(
     ("flags", "named"),
-    [("--kv-bytes 1000", "device.kv_bytes = 1000: 0 KV blocks"), ("--num-blocks 1", "device.num_blocks = 1: 1 KV")],
+    [
+        ("--kv-bytes 1000", "device.kv_bytes = 1000: 0 KV blocks"),
+        ("--num-blocks 1", "device.num_blocks = 1: 1 KV"),
+        ("--num-blocks 2147483647", "more than there is memory"),
+    ],
 )
-def test_kv_memory_for_less_than_two_blocks_ends_the_start_by_name(tmp_path: Path, flags: str, named: str) -> None:
+def test_kv_memory_that_is_too_small_or_too_large_ends_the_start_by_name(
+    tmp_path: Path, flags: str, named: str
+) -> None:
     make_keys(tmp_path / "keys", ["decode"])
     arguments = ["--device", "fake", "--keys", str(tmp_path / "keys"), *flags.split()]
     command = [sys.executable, "-P", "-m", "baton.services.decode", *arguments]
