@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 
@@ -30,7 +32,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
         if self.growth_reserve < 1:
             raise ValueError(f"growth_reserve = {self.growth_reserve}: at least 1")
-        if self.handoff_lead_steps < 0:
+        if not 0 <= self.handoff_lead_steps < math.inf:
             raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
         if self.quarantine_blocks < 0:
             raise ValueError(f"quarantine_blocks = {self.quarantine_blocks}: at least 0")
@@ -66,5 +68,5 @@ class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def _positive(config: msgspec.Struct, *names: str) -> None:
     for name in names:
-        if getattr(config, name) <= 0:
-            raise ValueError(f"{name} = {getattr(config, name)}: must be positive")
+        if not 0 < getattr(config, name) < math.inf:
+            raise ValueError(f"{name} = {getattr(config, name)}: must be positive and finite")

@@ -41,6 +41,8 @@ BAD += [(ExecutorConfig, {"total_window_bytes": -1}), (ExecutorConfig, {"holding
 BAD += [(ExecutorConfig, {"num_queued_steps": n}) for n in (0, 3)]
 BAD += [(ExecutorConfig, {"growth_reserve": 0}), (ExecutorConfig, {"quarantine_blocks": -1})]
 BAD += [(SchedulerConfig, {name: 0}) for name in ("max_queued", "steps_ahead", "bypass_s", "absent_s")]
+BAD += [(SchedulerConfig, {name: value}) for name in ("bypass_s", "handoff_slack") for value in (math.nan, math.inf)]
+BAD += [(ExecutorConfig, {"handoff_lead_steps": value}) for value in (math.nan, math.inf)]
 BAD += [(ExecutorConfig, {"handoff_lead_steps": -1.0}), (SchedulerConfig, {"handoff_slack": 1.5})]
 BAD += [(RouterConfig, {name: 0}) for name in ("max_streams", "max_attempts", "settle_s")]
 
