@@ -116,7 +116,7 @@ class Placer:
         placed = Placed(submit.id, submit.work.router, executor.life, executor.life)
         self.placed.add(placed)
         self._say(executor.life, m.Run(submit.id, submit.work, waiting.order, blocks, self._left_ms(waiting)))
-        self._tell_router(waiting, placed)
+        self._tell_router(placed)
 
     def _prefill(self, waiting: Waiting, executor: Executor) -> None:
         submit = waiting.submit
@@ -128,7 +128,7 @@ class Placer:
         self.handoffs.add(waiting)
         self._say(executor.life, m.Prefill(submit.id, submit.work, waiting.order, blocks, self._left_ms(waiting)))
         if not self._try_hand_off(waiting, self._collecting_decode(), is_due=False):
-            self._tell_router(waiting, placed)
+            self._tell_router(placed)
 
     # ---- prompts that wait for a decode executor
 
@@ -193,7 +193,7 @@ class Placer:
         placed = self.placed.hand_over(work_id, decode.life)
         message = m.Decode(work_id, work, waiting.order, prefill.life, blocks, self._left_ms(waiting))
         self._say(decode.life, message)
-        self._tell_router(waiting, placed)
+        self._tell_router(placed)
         return True
 
     def _prefill_of(self, waiting: Waiting) -> Executor | None:
@@ -236,9 +236,8 @@ class Placer:
     def _left_ms(self, waiting: Waiting) -> int:
         return max(1, int((waiting.deadline - self._now) * 1000))
 
-    def _tell_router(self, waiting: Waiting, placed: Placed) -> None:
-        queued_ms = (self._now - waiting.arrived_at) * 1000
-        self._say(placed.router, m.Placed(placed.id, placed.prefill, placed.decode, queued_ms))
+    def _tell_router(self, placed: Placed) -> None:
+        self._say(placed.router, m.Placed(placed.id, placed.prefill, placed.decode))
 
     def _say(self, life: Life, message: Any) -> None:
         self._said.append((life, message))

@@ -100,7 +100,6 @@ class Placed(Message, frozen=True, tag=10):
     id: AttemptId
     prefill: Life
     decode: Life | None
-    queued_ms: float = 0.0
 
 
 class Refusal(Message, frozen=True, tag=11):

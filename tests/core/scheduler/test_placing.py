@@ -20,7 +20,7 @@ def test_a_pair_and_the_router_are_told_in_one_turn_where_the_decode_executor_ha
     assert out == [
         says("prefill", m.Prefill, id=AttemptId(1, 0), num_blocks=3),
         says("decode", m.Decode, id=AttemptId(1, 0), prefill=prefill.life, num_blocks=4, time_left_ms=60_000),
-        says("router", m.Placed, id=AttemptId(1, 0), prefill=prefill.life, decode=decode.life, queued_ms=0.0),
+        says("router", m.Placed, id=AttemptId(1, 0), prefill=prefill.life, decode=decode.life),
     ]
 
 

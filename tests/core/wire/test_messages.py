@@ -29,7 +29,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (R, S, m.Submit(ID, work(prompt(10), num_choices=2, first_choice=1), 1000, 5, 1, "tenant")),
     (R, S, m.Abort(ID)),
     (S, R, m.Placed(ID, P_LIFE, None)),
-    (S, R, m.Placed(ID, P_LIFE, D_LIFE, 1.5)),
+    (S, R, m.Placed(ID, P_LIFE, D_LIFE)),
     (S, R, m.Refusal(ID, Reason.NEVER_FITS, {"blocks": 9.0})),
     (S, R, m.AttemptFailed(ID, Reason.PEER_LOST, "decode")),
     (S, R, m.Roster((P, D))),
