@@ -7,15 +7,67 @@
 #define TAG_BYTES 8
 #define TOKEN_BYTES 4
 
-/* Leaves computed before they are linked: enough for the lanes, small enough for the first-level cache. */
-#define LEAVES_AT_ONCE 64
-
 /* The last word of a leaf: the length on top, and the odd token of a block whose size is odd. */
 static inline uint64_t leaf_last_word(const uint8_t *block, size_t block_bytes) {
     uint64_t word = (uint64_t)(block_bytes + TAG_BYTES) << 56;
     uint32_t odd_token = 0;
     if (block_bytes % 8) memcpy(&odd_token, block + block_bytes - TOKEN_BYTES, TOKEN_BYTES);
     return word | odd_token;
+}
+
+/* Where the chain stands. Leaves wait for their links in the place where their hashes will stand. */
+typedef struct {
+    sip_state_t start; /* has absorbed the tag of links */
+    uint64_t hash[2];  /* the last hash made */
+    uint8_t *next;     /* the leaf to link next */
+    size_t num_waiting;
+} chain_t;
+
+/* A link in the making: h_{i-1} and the leaf, then the digest. */
+typedef struct {
+    sip_state_t state;
+    uint64_t words[4];
+} link_t;
+
+static inline link_t link_begin(const chain_t *chain) {
+    return (link_t){chain->start, {chain->hash[0], chain->hash[1], sip_load(chain->next), sip_load(chain->next + 8)}};
+}
+
+#define NUM_LINK_PARTS 8
+
+/* One of the parts of a link, in their order: each is so long as absorbing a word or two, to be woven into other work. */
+static inline void link_part(link_t *link, int part) {
+    sip_state_t *s = &link->state;
+    if (part < 4) {
+        sip_absorb(s, link->words[part]);
+    } else if (part == 4) {
+        sip_absorb(s, (uint64_t)(TAG_BYTES + 2 * BLOCK_HASH_BYTES) << 56);
+    } else if (part == 5) {
+        s->v2 ^= 0xee;
+        sip_rounds(s, 2);
+    } else if (part == 6) {
+        sip_rounds(s, 2);
+        link->words[0] = sip_fold(s);
+        s->v1 ^= 0xdd;
+    } else {
+        sip_rounds(s, 4);
+        link->words[1] = sip_fold(s);
+    }
+}
+
+static inline void link_end(chain_t *chain, const link_t *link) {
+    memcpy(chain->hash, link->words, BLOCK_HASH_BYTES);
+    memcpy(chain->next, link->words, BLOCK_HASH_BYTES);
+    chain->next += BLOCK_HASH_BYTES;
+    chain->num_waiting--;
+}
+
+static void link_waiting(chain_t *chain) {
+    while (chain->num_waiting > 0) {
+        link_t link = link_begin(chain);
+        for (int part = 0; part < NUM_LINK_PARTS; part++) link_part(&link, part);
+        link_end(chain, &link);
+    }
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -63,18 +115,30 @@ static void leaf_portable(sip_state_t state, const uint8_t *block, size_t block_
     memcpy(leaf, words, sizeof(words));
 }
 
-/* `start` has absorbed the tag. As many blocks as fill the lanes go there, the rest one by one. */
-static void hash_leaves(sip_state_t start, const uint8_t *tokens, size_t num_blocks, size_t block_bytes, int lanes,
-                        uint8_t *leaves) {
-    size_t done = 0;
+/* Two side by side, since one alone waits for its own results most of the time. */
+static void leaves_portable(sip_state_t start, const uint8_t *tokens, size_t block_bytes, uint8_t *leaves) {
+    sip_state_t a = start, b = start;
+    const uint8_t *b_tokens = tokens + block_bytes;
+    for (size_t at = 0; at + 8 <= block_bytes; at += 8) {
+        sip_absorb(&a, sip_load(tokens + at));
+        sip_absorb(&b, sip_load(b_tokens + at));
+    }
+    uint64_t words[4];
+    sip_finish(&a, leaf_last_word(tokens, block_bytes), words);
+    sip_finish(&b, leaf_last_word(b_tokens, block_bytes), words + 2);
+    memcpy(leaves, words, sizeof(words));
+}
+
+/* Writes the leaves of the next blocks, as many as go side by side, and returns how many. `start` has absorbed the tag
+ * of leaves; there is at least one block. */
+static size_t hash_leaves(sip_state_t start, const uint8_t *tokens, size_t num_blocks, size_t block_bytes, int lanes,
+                          chain_t *chain, uint8_t *leaves) {
 #ifdef HAVE_LANES
-    for (; lanes >= 16 && num_blocks - done >= 16; done += 16)
-        leaves_avx512(start, tokens + done * block_bytes, block_bytes, leaves + done * BLOCK_HASH_BYTES);
-    for (; lanes >= 8 && num_blocks - done >= 8; done += 8)
-        leaves_avx2(start, tokens + done * block_bytes, block_bytes, leaves + done * BLOCK_HASH_BYTES);
+    if (lanes >= 16 && num_blocks >= 16) return leaves_avx512(start, tokens, block_bytes, chain, leaves), 16;
+    if (lanes >= 8 && num_blocks >= 8) return leaves_avx2(start, tokens, block_bytes, chain, leaves), 8;
 #endif
-    for (; done < num_blocks; done++)
-        leaf_portable(start, tokens + done * block_bytes, block_bytes, leaves + done * BLOCK_HASH_BYTES);
+    if (num_blocks >= 2) return leaves_portable(start, tokens, block_bytes, leaves), 2;
+    return leaf_portable(start, tokens, block_bytes, leaves), 1;
 }
 
 void block_hash_chain(const uint8_t *key, const uint8_t *parent, const uint8_t *tokens, size_t num_blocks,
@@ -86,20 +150,13 @@ void block_hash_chain(const uint8_t *key, const uint8_t *parent, const uint8_t *
     sip_state_t leaf_start = sip_start(key), link_start = leaf_start;
     sip_absorb(&leaf_start, LEAF_TAG);
     sip_absorb(&link_start, LINK_TAG);
-    const uint64_t link_last = (uint64_t)(TAG_BYTES + 2 * BLOCK_HASH_BYTES) << 56;
-    uint64_t hash[2] = {sip_load(parent), sip_load(parent + 8)};
-    uint8_t leaves[LEAVES_AT_ONCE * BLOCK_HASH_BYTES];
-    for (size_t first = 0; first < num_blocks; first += LEAVES_AT_ONCE) {
-        size_t count = num_blocks - first < LEAVES_AT_ONCE ? num_blocks - first : LEAVES_AT_ONCE;
-        hash_leaves(leaf_start, tokens + first * block_bytes, count, block_bytes, lanes, leaves);
-        for (size_t i = 0; i < count; i++) {
-            sip_state_t state = link_start;
-            sip_absorb(&state, hash[0]);
-            sip_absorb(&state, hash[1]);
-            sip_absorb(&state, sip_load(leaves + i * BLOCK_HASH_BYTES));
-            sip_absorb(&state, sip_load(leaves + i * BLOCK_HASH_BYTES + 8));
-            sip_finish(&state, link_last, hash);
-            memcpy(hashes + (first + i) * BLOCK_HASH_BYTES, hash, BLOCK_HASH_BYTES);
-        }
+    chain_t chain = {link_start, {sip_load(parent), sip_load(parent + 8)}, hashes, 0};
+    size_t count;
+    for (size_t done = 0; done < num_blocks; done += count) {
+        count = hash_leaves(leaf_start, tokens + done * block_bytes, num_blocks - done, block_bytes, lanes, &chain,
+                            hashes + done * BLOCK_HASH_BYTES);
+        link_waiting(&chain);
+        chain.num_waiting = count;
     }
+    link_waiting(&chain);
 }

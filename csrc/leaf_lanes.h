@@ -4,10 +4,11 @@
  *   LANES_WIDTH   64-bit lanes in one vector   LANES_LOAD     gathers one word of each of LANES_WIDTH blocks
  *   LANES_ROTATE16, LANES_ROTATE32             the two rotations that are cheaper as a shuffle
  *
- * Two vectors run side by side, since one alone waits for its own results most of the time. */
+ * Two vectors run side by side, since one alone waits for its own results most of the time. The links of the leaves
+ * before these are woven in: each waits for the one before it, in units that the vectors leave idle. */
 
 __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, const uint8_t *tokens,
-                                                             size_t block_bytes, uint8_t *leaves) {
+                                                             size_t block_bytes, chain_t *chain, uint8_t *leaves) {
     typedef uint64_t lanes_t __attribute__((vector_size(8 * LANES_WIDTH)));
     typedef uint32_t words_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
     typedef uint8_t bytes_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
@@ -19,14 +20,20 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, 
 #define BOTH_ROUND()                                                         \
     SIP_ROUND_WITH(LANES_ROTATE16, LANES_ROTATE32, a0, a1, a2, a3);          \
     SIP_ROUND_WITH(LANES_ROTATE16, LANES_ROTATE32, b0, b1, b2, b3)
-#define BOTH_ABSORB(a_word, b_word)                                          \
+/* `first` and `second` are other work, put between the rounds. */
+#define BOTH_ABSORB(a_word, b_word, first, second)                           \
     do {                                                                     \
         lanes_t a_w = (a_word), b_w = (b_word);                              \
         a3 ^= a_w; b3 ^= b_w;                                                \
         BOTH_ROUND();                                                        \
+        first;                                                               \
         BOTH_ROUND();                                                        \
+        second;                                                              \
         a0 ^= a_w; b0 ^= b_w;                                                \
     } while (0)
+#define BOTH_ABSORB_AT(at, first, second)                                                    \
+    BOTH_ABSORB(LANES_LOAD(lanes_t, a_tokens + (at), block_bytes),                           \
+                LANES_LOAD(lanes_t, b_tokens + (at), block_bytes), first, second)
 #define STORE_HALF(half)                                                                                     \
     do {                                                                                                     \
         lanes_t a_out = a0 ^ a1 ^ a2 ^ a3, b_out = b0 ^ b1 ^ b2 ^ b3;                                        \
@@ -37,15 +44,22 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, 
         }                                                                                                    \
     } while (0)
 
-    for (size_t at = 0; at + 8 <= block_bytes; at += 8) {
-        BOTH_ABSORB(LANES_LOAD(lanes_t, a_tokens + at, block_bytes), LANES_LOAD(lanes_t, b_tokens + at, block_bytes));
+    size_t at = 0;
+    for (; at + 32 <= block_bytes && chain->num_waiting; at += 32) {
+        link_t link = link_begin(chain);
+        BOTH_ABSORB_AT(at, link_part(&link, 0), link_part(&link, 1));
+        BOTH_ABSORB_AT(at + 8, link_part(&link, 2), link_part(&link, 3));
+        BOTH_ABSORB_AT(at + 16, link_part(&link, 4), link_part(&link, 5));
+        BOTH_ABSORB_AT(at + 24, link_part(&link, 6), link_part(&link, 7));
+        link_end(chain, &link);
     }
+    for (; at + 8 <= block_bytes; at += 8) BOTH_ABSORB_AT(at, (void)0, (void)0);
     lanes_t a_last, b_last;
     for (int lane = 0; lane < LANES_WIDTH; lane++) {
         a_last[lane] = leaf_last_word(a_tokens + (size_t)lane * block_bytes, block_bytes);
         b_last[lane] = leaf_last_word(b_tokens + (size_t)lane * block_bytes, block_bytes);
     }
-    BOTH_ABSORB(a_last, b_last);
+    BOTH_ABSORB(a_last, b_last, (void)0, (void)0);
     a2 ^= 0xee; b2 ^= 0xee;
     for (int i = 0; i < 4; i++) { BOTH_ROUND(); }
     STORE_HALF(0);
@@ -55,6 +69,7 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, 
 
 #undef BOTH_ROUND
 #undef BOTH_ABSORB
+#undef BOTH_ABSORB_AT
 #undef STORE_HALF
 }
 

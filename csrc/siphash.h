@@ -57,15 +57,23 @@ static inline uint64_t sip_last_word(const uint8_t *rest, size_t num_bytes) {
     return word;
 }
 
+static inline void sip_rounds(sip_state_t *s, int count) {
+    for (int i = 0; i < count; i++) SIP_ROUND(s->v0, s->v1, s->v2, s->v3);
+}
+
+static inline uint64_t sip_fold(const sip_state_t *s) {
+    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}
+
 /* Absorbs the last word and writes the digest. */
 static inline void sip_finish(sip_state_t *s, uint64_t last_word, uint64_t digest[2]) {
     sip_absorb(s, last_word);
     s->v2 ^= 0xee;
-    for (int i = 0; i < 4; i++) SIP_ROUND(s->v0, s->v1, s->v2, s->v3);
-    digest[0] = s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+    sip_rounds(s, 4);
+    digest[0] = sip_fold(s);
     s->v1 ^= 0xdd;
-    for (int i = 0; i < 4; i++) SIP_ROUND(s->v0, s->v1, s->v2, s->v3);
-    digest[1] = s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+    sip_rounds(s, 4);
+    digest[1] = sip_fold(s);
 }
 
 void siphash128(const uint8_t *key, const uint8_t *data, size_t num_bytes, uint8_t *digest);
