@@ -129,6 +129,9 @@ def _check_groups(state: ExecutorState) -> None:
             raise InvariantViolated(f"sequence {sequence.seq_id} lives without its group")
         if sequence.num_scheduled < sequence.num_computed:
             raise InvariantViolated(f"sequence {sequence.seq_id} computed more than was scheduled")
+    for handle in state.queue.handles():
+        if state.queue.demand(handle) != (state.sequences[handle].yields_to_parked, 0):
+            raise InvariantViolated(f"sequence {handle} waits in the ready queue with another's demand")
     parked = sum(s.group.work.num_tokens for s in state.sequences.values() if s.compute is Compute.COMPUTED)
     if parked != state.parked_tokens:
         raise InvariantViolated(f"{state.parked_tokens} tokens parked, {parked} known")

@@ -110,6 +110,7 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
     builder.owned.append(sequence)
     if sequence.num_scheduled >= sequence.group.work.num_tokens:
         state.queue.remove(sequence.seq_id)
+    state.note_demand(sequence)
     if item.num_samples == 1 and sequence.group.kind is Kind.RUN:
         state.running.setdefault(sequence.seq_id, sequence)
 

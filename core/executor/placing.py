@@ -190,3 +190,4 @@ def _add_sequence(state: ExecutorState, group: SequenceGroup, block_ids: bytes, 
 def _enqueue(state: ExecutorState, group: SequenceGroup) -> None:
     order = group.order
     state.queue.push(group.first.seq_id, order.priority_class, order.virtual_start, order.arrival, 0, 0)
+    state.note_demand(group.first)

@@ -120,6 +120,12 @@ class Sequence:
         self.compute = new
 
     @property
+    def yields_to_parked(self) -> bool:
+        """Whether it waits while too many computed tokens wait for their transfer: a new prompt for which no decode
+        executor holds blocks. Where one does, others may wait for these, so nothing holds it back."""
+        return self.num_scheduled == 0 and self.group.kind is Kind.PREFILL and self.group.outgoing is None
+
+    @property
     def num_outputs(self) -> int:
         """Output tokens in the client's count that are known or being sampled."""
         return len(self.tokens) + self.num_pending - self.group.work.num_client_tokens

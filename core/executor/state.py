@@ -97,6 +97,11 @@ class ExecutorState:
         self._next_piece_id = 0
         self._next_step_id = 0
 
+    def note_demand(self, sequence: Sequence) -> None:
+        """Where the ready queue looks for it: 1 for what yields to parked prompts, 0 for what may always go."""
+        if sequence.seq_id in self.queue:
+            self.queue.set_demand(sequence.seq_id, int(sequence.yields_to_parked), 0)
+
     def next_seq_id(self) -> int:
         self._next_seq_id += 1
         return self._next_seq_id

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from baton.core.errors import Reason
-from baton.core.executor.sequence import Kind, Sequence
+from baton.core.executor.sequence import Sequence
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.tokens import HASH_BYTES
-
-ANY = (1 << 62, 1 << 62)
 
 
 @dataclass(slots=True)
@@ -72,29 +70,27 @@ def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
 
 
 def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
-    """Prompt chunks in the queue's order until the budget is spent (C3)."""
-    handle = state.queue.first()
+    """Prompt chunks in the queue's order until the budget is spent (C3), past those that parked ones hold back."""
+    allowed, num_visited = (int(not _is_full_of_parked(state)), 0), 0
+    handle = state.queue.first_fit(*allowed)
     while handle >= 0:
         if budget == 0:
             draft.stopped_by = Reason.TOKEN_BUDGET
             return
         sequence = state.sequences[handle]
-        if _is_parked_out(state, sequence):
-            draft.stopped_by = Reason.PARKED
-        else:
-            item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
-            draft.growable -= item.copies_last_hit
-            budget -= item.num_tokens
-            draft.items.append(item)
-        handle = state.queue.first_fit(*ANY, after=handle)
+        item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
+        draft.growable -= item.copies_last_hit
+        budget -= item.num_tokens
+        draft.items.append(item)
+        num_visited += 1
+        handle = state.queue.first_fit(*allowed, after=handle)
+    if num_visited < len(state.queue):
+        draft.stopped_by = Reason.PARKED
 
 
-def _is_parked_out(state: ExecutorState, sequence: Sequence) -> bool:
-    """A new prompt waits while too many computed tokens wait for their transfer; one at a time may always go, and so
-    may those for which a decode executor holds blocks already: others wait for these."""
-    group = sequence.group
-    is_new = sequence.num_scheduled == 0 and group.kind is Kind.PREFILL and group.outgoing is None
-    return is_new and 0 < state.config.parked_tokens <= state.parked_tokens
+def _is_full_of_parked(state: ExecutorState) -> bool:
+    """So many computed tokens wait for their transfer that new prompts wait; one prompt at a time may always go."""
+    return 0 < state.config.parked_tokens <= state.parked_tokens
 
 
 def _plan_chunk(state: ExecutorState, sequence: Sequence, cap: int, growable: int) -> DraftItem:

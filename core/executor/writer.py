@@ -29,6 +29,7 @@ def open_transfer(state: ExecutorState, peer: Peer, message: m.Receive, group: S
         state.tell(peer.life, m.TransferClosed(message.transfer_id, Reason.INTERNAL))
         return
     group.outgoing = transfer
+    state.note_demand(group.first)
     ownership.own(group.first)
     state.outgoing[peer.life, message.transfer_id] = transfer
     transport = state.transports.get(peer.life)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +15,7 @@ from tests.conformance.live import HANG_LIMIT_S, left_as_found, resident_bytes, 
 from tests.processes.test_clients import leave_after
 from tests.support.completions import Question, random_question
 from tests.support.load import Load
+from tests.support.raw_http import asked_and_not_read
 from tests.support.stack import Stack
 
 pytest.importorskip("nixl", reason="the transport library is not installed")
@@ -38,13 +38,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stac
 @contextmanager
 def slow_reader(stack: Stack) -> Iterator[socket.socket]:
     """A connection with a small buffer that has asked for a long stream."""
-    body = json.dumps(LONG.body()).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    with socket.socket() as raw:
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        raw.connect(("127.0.0.1", stack.http_port))
-        raw.setblocking(False)
-        raw.sendall(head.encode() + b"\r\n\r\n" + body)
+    with asked_and_not_read(stack.http_port, "/v1/completions", LONG.body()) as raw:
         yield raw
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 
 import pytest
@@ -11,17 +10,12 @@ import pytest
 from baton.core.errors import Reason
 from baton.core.router.events import ClientGone
 from baton.services.router.model_folder import RouterModel
-from tests.services.router.rig import Rig, echo, open_rig, say
+from tests.services.router.rig import Rig, echo, open_rig, unread_stream
+from tests.support.raw_http import post_bytes
 
 
 def request_bytes(**fields: object) -> bytes:
     return post_bytes("/v1/completions", {"model": "tiny", "prompt": "x", "max_tokens": 9} | fields)
-
-
-def post_bytes(path: str, fields: dict[str, object]) -> bytes:
-    body = json.dumps(fields).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    return head.encode() + b"\r\n\r\n" + body
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -77,19 +71,7 @@ async def test_sch_05_late_commands_for_a_client_that_has_gone_are_dropped(rig: 
 async def test_g5_a_client_that_does_not_read_is_ended_by_the_stall_deadline(model: RouterModel) -> None:
     """Several megabytes are ready, more than the sockets' buffers hold, and the request has not ended."""
     async with open_rig(model, stop_grace_s=0.5, stall_timeout_s=0.2) as rig:
-        rig.machine.script = say("y" * 4000, "length")
-        rig.machine.is_held = True
-        with socket.socket() as raw:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            raw.setblocking(False)
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(raw, ("127.0.0.1", rig.port))
-            fields = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "stream": True, "n": 2}
-            fields |= {"max_tokens": 4000, "logprobs": True, "top_logprobs": 20}
-            await loop.sock_sendall(raw, post_bytes("/v1/chat/completions", fields))
-            await rig.machine.until(lambda: 1 in rig.machine.live)
-            for choice in range(2):
-                rig.machine.deliver(1, choice, 3990)
+        async with unread_stream(rig):
             await rig.machine.until(lambda: bool(rig.machine.gone))
         assert [(gone.request_id, gone.reason) for gone in rig.machine.gone] == [(1, Reason.STALLED)]
         rig.machine.is_held = False

@@ -15,7 +15,19 @@ from baton.core.ids import AttemptId
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 from tests.support.expect import only, says, the
-from tests.support.machines import LAYOUT, ROUTER, SCHEDULER, next_token, prefiller, prompt, send_to, unified, work
+from tests.support.machines import (
+    LAYOUT,
+    ROUTER,
+    SCHEDULER,
+    D,
+    next_token,
+    packed,
+    prefiller,
+    prompt,
+    send_to,
+    unified,
+    work,
+)
 from tests.support.plain_scheduler import Item, PlainScheduler
 from tests.support.snapshot import snapshot
 
@@ -134,6 +146,20 @@ def test_c4_a_turn_costs_no_more_with_many_waiting_than_with_few(monkeypatch):
         rig.step_done()
         costs.append(len(visits))
     assert costs == [4, 4]
+
+
+def test_c4_what_parked_prompts_hold_back_is_not_visited(monkeypatch):
+    rig = prefiller(token_budget=4, num_slots=256, num_blocks=2048, num_queued_steps=1, parked_tokens=4)
+    for number in range(200):
+        rig.prefill(number, work(prompt(4, number + 1)))
+    rig.step_done()  # 0 is parked; 1 to 198 wait, and a decode executor asks for 199
+    assert not rig.steps
+    visits = []
+    real = walk._plan_chunk
+    monkeypatch.setattr(walk, "_plan_chunk", lambda *arguments: visits.append(arguments[1]) or real(*arguments))
+    rig.hear(D, m.Receive(199, AttemptId(199, 0), 0, packed([1]), 1 << 40))
+    assert [sequence.group.work_id for sequence in visits] == [AttemptId(199, 0)]
+    assert rig.state.queue.num_visited < 20
 
 
 def test_c4_a_prompt_is_hashed_once_in_its_life(monkeypatch):

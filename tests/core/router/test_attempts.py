@@ -226,24 +226,17 @@ def test_c13_an_attempt_without_a_decode_executor_is_aborted_where_it_is_compute
     assert [c.peer for c in only(rig.gone(1), m.Abort)] == ["scheduler", "prefill"]
 
 
-def test_rtr_04_an_attempt_without_a_decode_executor_depends_on_who_computes_it():
+@pytest.mark.parametrize("is_reserved", [False, True])
+def test_rtr_04_an_attempt_depends_on_its_decode_executor_alone_and_before_that_on_who_computes_it(is_reserved):
     rig = RouterRig()
     work_id = computing(rig)
-    rig.down(D)
-    assert rig.submits[-1].id == work_id
-    rig.down(P)
-    rig.wake(1.0)
-    assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
-
-
-def test_rtr_04_with_a_decode_executor_it_depends_on_that_alone():
-    rig = RouterRig()
-    work_id = computing(rig)
-    rig.placed(work_id)
-    rig.down(P)
+    if is_reserved:
+        rig.placed(work_id)
+    needed, other = (D, P) if is_reserved else (P, D)
+    rig.down(other)
     rig.wake(0.1)
     assert rig.submits[-1].id == work_id
-    rig.down(D)
+    rig.down(needed)
     rig.wake(1.0)
     assert rig.submits[-1].id == AttemptId(work_id.request_id, 1)
 

@@ -23,6 +23,7 @@ from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http_server import HttpServer
 from baton.services.router.model_folder import RouterModel, load_router_model
+from tests.support.raw_http import asked_and_not_read
 
 KEY = bytes(range(16))
 EOS = 257
@@ -223,3 +224,18 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
             front.close()
     assert front.num_entered == 0
     assert machine.live == {}
+
+
+@contextlib.asynccontextmanager
+async def unread_stream(rig: Rig) -> AsyncIterator[None]:
+    """A client that does not read: several megabytes are ready for it, more than the sockets' buffers hold, and its
+    request, the first, has not ended."""
+    rig.machine.script = say("y" * 4000, "length")
+    rig.machine.is_held = True
+    fields = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "stream": True, "n": 2}
+    fields |= {"max_tokens": 4000, "logprobs": True, "top_logprobs": 20}
+    with asked_and_not_read(rig.port, "/v1/chat/completions", fields):
+        await rig.machine.until(lambda: 1 in rig.machine.live)
+        for choice in range(2):
+            rig.machine.deliver(1, choice, 3990)
+        yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from aiohttp import ClientConnectorError
 from baton.core.errors import Reason
 from baton.core.router.events import ClientGone
 from baton.services.router.model_folder import RouterModel
-from tests.services.router.rig import Rig, open_rig, say
+from tests.services.router.rig import Rig, open_rig, unread_stream
 
 LOGGER = "baton.router.access"
 FULL_BYTES = 1 << 16  #: from which on a writer waits for its client
@@ -114,21 +113,7 @@ async def test_a_client_that_does_not_read_does_not_keep_the_server_and_is_not_b
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     async with open_rig(model, stop_grace_s=0.0) as rig:
-        rig.machine.script = say("y" * 4000, "length")
-        rig.machine.is_held = True
-        with socket.socket() as raw:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            raw.setblocking(False)
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(raw, ("127.0.0.1", rig.port))
-            fields = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "stream": True, "n": 2}
-            fields |= {"max_tokens": 4000, "logprobs": True, "top_logprobs": 20}
-            body = json.dumps(fields).encode()
-            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            await loop.sock_sendall(raw, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            await rig.machine.until(lambda: 1 in rig.machine.live)
-            for choice in range(2):
-                rig.machine.deliver(1, choice, 3990)
+        async with unread_stream(rig):
             transport = rig.server.connections[0].transport
             while transport.get_write_buffer_size() < FULL_BYTES:
                 await asyncio.sleep(0)
