@@ -7,16 +7,6 @@
  * Two vectors run side by side, since one alone waits for its own results most of the time. The links of the leaves
  * before these are woven in: each waits for the one before it, in units that the vectors leave idle. */
 
-__attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, const uint8_t *tokens,
-                                                             size_t block_bytes, chain_t *chain, uint8_t *leaves) {
-    typedef uint64_t lanes_t __attribute__((vector_size(8 * LANES_WIDTH)));
-    typedef uint32_t words_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
-    typedef uint8_t bytes_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
-    const uint8_t *a_tokens = tokens, *b_tokens = tokens + LANES_WIDTH * block_bytes;
-    lanes_t a0 = start.v0 - (lanes_t){0}, a1 = start.v1 - (lanes_t){0};
-    lanes_t a2 = start.v2 - (lanes_t){0}, a3 = start.v3 - (lanes_t){0};
-    lanes_t b0 = a0, b1 = a1, b2 = a2, b3 = a3;
-
 #define BOTH_ROUND()                                                         \
     SIP_ROUND_WITH(LANES_ROTATE16, LANES_ROTATE32, a0, a1, a2, a3);          \
     SIP_ROUND_WITH(LANES_ROTATE16, LANES_ROTATE32, b0, b1, b2, b3)
@@ -44,6 +34,16 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, 
         }                                                                                                    \
     } while (0)
 
+__attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, const uint8_t *tokens,
+                                                             size_t block_bytes, chain_t *chain, uint8_t *leaves) {
+    typedef uint64_t lanes_t __attribute__((vector_size(8 * LANES_WIDTH)));
+    typedef uint32_t words_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
+    typedef uint8_t bytes_t __attribute__((vector_size(8 * LANES_WIDTH), unused));
+    const uint8_t *a_tokens = tokens, *b_tokens = tokens + LANES_WIDTH * block_bytes;
+    lanes_t a0 = start.v0 - (lanes_t){0}, a1 = start.v1 - (lanes_t){0};
+    lanes_t a2 = start.v2 - (lanes_t){0}, a3 = start.v3 - (lanes_t){0};
+    lanes_t b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+
     size_t at = 0;
     for (; at + 32 <= block_bytes && chain->num_waiting; at += 32) {
         link_t link = link_begin(chain);
@@ -66,12 +66,12 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(sip_state_t start, 
     a1 ^= 0xdd; b1 ^= 0xdd;
     for (int i = 0; i < 4; i++) { BOTH_ROUND(); }
     STORE_HALF(1);
+}
 
 #undef BOTH_ROUND
 #undef BOTH_ABSORB
 #undef BOTH_ABSORB_AT
 #undef STORE_HALF
-}
 
 #undef LANES_NAME
 #undef LANES_TARGET
