@@ -9,7 +9,7 @@ import msgspec
 
 from baton.core.errors import BadMessage
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
 
 

@@ -26,6 +26,8 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     stop_token_ids: tuple[int, ...] = ()  #: the model's end-of-sequence ids included, unless ignore_eos
     logit_bias: tuple[tuple[int, float], ...] = ()
     num_logprobs: int = -1  #: alternatives to report; -1: no log-probabilities, 0: of the chosen token only
+    num_prompt_logprobs: int = -1  #: the same for each token of the client's prompt but the first
+    grammar: str = ""  #: what the output must match, as the grammar library writes it; empty: anything
 
     def ends_with(self, token: int, num_output_tokens: int) -> bool:
         """Whether `token`, as output number `num_output_tokens` (counted from 1), is an end-of-sequence token."""
