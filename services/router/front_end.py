@@ -15,14 +15,14 @@ from typing import TypeVar
 from baton.core.errors import Reason
 from baton.core.router.events import Arrive, ClientGone, End, RouterCommand, RouterEvent, StopAt
 from baton.core.wire.sampling import SamplingParams
-from baton.services.router.choice_text import ChoiceText
+from baton.services.router.api.types import Ask
 from baton.services.router.config import HttpConfig, Limits
-from baton.services.router.detokenize import Undecodable
 from baton.services.router.errors import ApiError, from_reason, invalid, shutting_down
-from baton.services.router.model_folder import RouterModel
 from baton.services.router.streams import RequestStream
-from baton.services.router.tokenize import Prompt, TokenizerThreads
-from baton.services.router.types import Ask
+from baton.services.router.text.choice_text import ChoiceText
+from baton.services.router.text.detokenize import Undecodable
+from baton.services.router.text.model_folder import RouterModel
+from baton.services.router.text.tokenize import Prompt, TokenizerThreads
 
 END_GRACE_S = 1.0  #: for answers to write down that the server stops
 Argument = TypeVar("Argument")

@@ -16,12 +16,12 @@ from baton.core.router.events import Deliver, End
 from baton.core.router.machine import RouterCore
 from baton.core.router.streams import wire_id
 from baton.core.wire.messages import Roster
-from baton.services.router.app import Providers, create_app
-from baton.services.router.auth import read_api_keys
 from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http_server import HttpServer
-from baton.services.router.model_folder import load_router_model
+from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.auth import read_api_keys
+from baton.services.router.http.server import HttpServer
+from baton.services.router.text.model_folder import load_router_model
 from baton.services.runtime.admin import turn_works
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle

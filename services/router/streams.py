@@ -9,8 +9,8 @@ import asyncio
 
 from baton.core.errors import InvariantViolated
 from baton.core.router.events import Deliver, End
-from baton.services.router.choice_text import ChoiceText, Delta
 from baton.services.router.errors import ApiError
+from baton.services.router.text.choice_text import ChoiceText, Delta
 
 
 class RequestStream:

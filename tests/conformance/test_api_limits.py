@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import LIMITS, Rig, open_rig
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from baton.core.errors import Reason
 from baton.core.router.events import ClientGone
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, echo, open_rig, unread_stream
 from tests.support.raw_http import post_bytes
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from baton.services.router.auth import ApiKeys, NoApiKeys, read_api_keys
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.http.auth import ApiKeys, NoApiKeys, read_api_keys
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import open_rig
 
 PATHS = [

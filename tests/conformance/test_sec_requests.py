@@ -9,8 +9,8 @@ import pytest
 
 from baton.core.errors import Reason
 from baton.core.router.events import Arrive, End
-from baton.services.router.chat_template import ChatTemplate
 from baton.services.router.errors import ApiError
+from baton.services.router.text.chat_template import ChatTemplate
 from tests.services.router.rig import IM_END, IM_START, Rig, prompt_ids
 
 FORGED = {

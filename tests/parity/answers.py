@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from aiohttp import ClientSession
 
 from baton.services.model.folder import read_model_info
-from baton.services.router.logprobs import token_text
-from baton.services.router.token_table import build_table
+from baton.services.router.api.logprobs import token_text
+from baton.services.router.text.token_table import build_table
 
 
 class TokenNames:

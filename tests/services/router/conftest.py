@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig, tiny_router_model
 
 

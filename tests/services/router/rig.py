@@ -17,12 +17,12 @@ from baton.core.executor.steps import SampledToken, TokenLogprobs
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
-from baton.services.router.app import Providers, create_app
-from baton.services.router.auth import ApiKeys
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http_server import HttpServer
-from baton.services.router.model_folder import RouterModel, load_router_model
+from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.auth import ApiKeys
+from baton.services.router.http.server import HttpServer
+from baton.services.router.text.model_folder import RouterModel, load_router_model
 from tests.support.raw_http import asked_and_not_read
 
 KEY = bytes(range(16))

@@ -11,13 +11,13 @@ import pytest
 from baton.core.errors import Incompatible
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
-from baton.services.router.chat_template import ChatTemplate
+from baton.services.router.api.types import ChatBody
+from baton.services.router.api.validate import chat_ask
 from baton.services.router.config import HttpConfig
-from baton.services.router.control_tokens import ControlTokens
 from baton.services.router.errors import ApiError
-from baton.services.router.model_folder import load_router_model
-from baton.services.router.types import ChatBody
-from baton.services.router.validate import chat_ask
+from baton.services.router.text.chat_template import ChatTemplate
+from baton.services.router.text.control_tokens import ControlTokens
+from baton.services.router.text.model_folder import load_router_model
 from tests.services.router.rig import IM_START, LIMITS, Rig, prompt_ids
 
 MESSAGES = [{"role": "user", "content": "  hi  "}, {"role": "assistant", "content": "yes"}]

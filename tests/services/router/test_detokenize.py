@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from baton.core.errors import Incompatible
 from baton.services.model.tiny import byte_tokenizer
-from baton.services.router.detokenize import Detokenizer, Undecodable
-from baton.services.router.token_table import TokenTable, build_table
+from baton.services.router.text.detokenize import Detokenizer, Undecodable
+from baton.services.router.text.token_table import TokenTable, build_table
 
 TABLE = build_table(byte_tokenizer(), 260)
 CORPUS = [

@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 from baton.core.errors import Reason
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import open_rig
 from tests.support.loops import run_on_uvloop
 

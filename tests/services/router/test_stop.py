@@ -12,7 +12,7 @@ from aiohttp import ClientConnectorError
 
 from baton.core.errors import Reason
 from baton.core.router.events import ClientGone
-from baton.services.router.model_folder import RouterModel
+from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig, unread_stream
 
 LOGGER = "baton.router.access"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.services.router.stop_strings import StopScanner
+from baton.services.router.text.stop_strings import StopScanner
 
 TEXTS = st.text("abé😀", max_size=40)
 STOPS = st.lists(st.text("abé😀", min_size=1, max_size=5), min_size=1, max_size=4, unique=True).map(tuple)

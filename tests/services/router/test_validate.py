@@ -10,11 +10,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.services.router.body import decode_body
+from baton.services.router.api.types import Ask, ChatBody, CompletionBody
+from baton.services.router.api.validate import chat_ask, completion_ask
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
-from baton.services.router.types import Ask, ChatBody, CompletionBody
-from baton.services.router.validate import chat_ask, completion_ask
+from baton.services.router.http.body import decode_body
 
 CONFIG = HttpConfig(served_names=("tiny",))
 NUMBERS = st.one_of(st.integers(), st.integers(-(10**30), 10**30), st.floats(allow_nan=False), st.integers(-3, 300))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from baton.core.errors import Incompatible
 from baton.services.model.folder import ModelInfo, read_model_info
-from baton.services.router.chat_template import ChatTemplate
-from baton.services.router.token_table import TokenTable, build_table
-from baton.services.router.tokenize import PromptEncoder
+from baton.services.router.text.chat_template import ChatTemplate
+from baton.services.router.text.token_table import TokenTable, build_table
+from baton.services.router.text.tokenize import PromptEncoder
 
 
 class RouterModel(NamedTuple):

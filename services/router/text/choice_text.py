@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.steps import SampledToken
-from baton.services.router.detokenize import Detokenizer
-from baton.services.router.stop_strings import StopScanner
-from baton.services.router.token_table import TokenTable
+from baton.services.router.text.detokenize import Detokenizer
+from baton.services.router.text.stop_strings import StopScanner
+from baton.services.router.text.token_table import TokenTable
 
 
 class PlacedToken(NamedTuple):

@@ -16,16 +16,16 @@ from typing import TypeVar
 from aiohttp import web
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.services.router.access_log import CURRENT, Entry
-from baton.services.router.body import Held, Intake, decode_body, read_body
+from baton.services.router.api.replies import PREFIX, ReplyShape
+from baton.services.router.api.types import Ask, ChatBody, CommonBody, CompletionBody
+from baton.services.router.api.validate import chat_ask, completion_ask
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.replies import PREFIX, ReplyShape
+from baton.services.router.http.access_log import CURRENT, Entry
+from baton.services.router.http.body import Held, Intake, decode_body, read_body
+from baton.services.router.http.writing import AnswerWriter, ClientLost
 from baton.services.router.streams import RequestStream
-from baton.services.router.types import Ask, ChatBody, CommonBody, CompletionBody
-from baton.services.router.validate import chat_ask, completion_ask
-from baton.services.router.writing import AnswerWriter, ClientLost
 
 SCORED_TOKENS_PER_WRITE = 128  #: with log-probabilities a token costs some 50 microseconds of the loop's time
 Body = TypeVar("Body", bound=CommonBody)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from baton.services.router.choice_text import Delta
+from baton.services.router.api.logprobs import chat_logprobs, completion_logprobs
+from baton.services.router.api.types import Ask
 from baton.services.router.errors import ApiError
-from baton.services.router.logprobs import chat_logprobs, completion_logprobs
 from baton.services.router.streams import RequestStream
-from baton.services.router.token_table import TokenTable
-from baton.services.router.types import Ask
+from baton.services.router.text.choice_text import Delta
+from baton.services.router.text.token_table import TokenTable
 
 DONE = b"data: [DONE]\n\n"
 PREFIX = {"completion": "cmpl", "chat": "chatcmpl"}

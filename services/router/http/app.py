@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
-from baton.services.router.access_log import PROBES, begin_entry, write_entry
-from baton.services.router.auth import ApiKeys
+from baton.services.router.api.handlers import Completions
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.handlers import Completions
+from baton.services.router.http.access_log import PROBES, begin_entry, write_entry
+from baton.services.router.http.auth import ApiKeys
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 from tokenizers import Tokenizer
 
 from baton.core.kv.block_hash import hash_chain, root_hash
-from baton.services.router.chat_template import ChatTemplate
+from baton.services.router.api.types import Ask
 from baton.services.router.config import Limits
-from baton.services.router.control_tokens import ControlTokens
 from baton.services.router.errors import ApiError, invalid
-from baton.services.router.token_table import TokenTable
-from baton.services.router.types import Ask
+from baton.services.router.text.chat_template import ChatTemplate
+from baton.services.router.text.control_tokens import ControlTokens
+from baton.services.router.text.token_table import TokenTable
 
 Result = TypeVar("Result")
 

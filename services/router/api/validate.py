@@ -6,9 +6,9 @@ import array
 import math
 from typing import Any, TypeVar
 
+from baton.services.router.api.types import Ask, ChatBody, ChatMessage, CommonBody, CompletionBody
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import invalid
-from baton.services.router.types import Ask, ChatBody, ChatMessage, CommonBody, CompletionBody
 
 Number = TypeVar("Number", int, float)
 COMPLETION_MAX_TOKENS = 16  #: as OpenAI's API has it

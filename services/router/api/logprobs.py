@@ -6,8 +6,8 @@ from typing import Any
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.steps import TokenLogprobs
-from baton.services.router.choice_text import PlacedToken
-from baton.services.router.token_table import TokenTable
+from baton.services.router.text.choice_text import PlacedToken
+from baton.services.router.text.token_table import TokenTable
 
 LEAST = -9999.0  #: stands for minus infinity, which JSON does not have
 

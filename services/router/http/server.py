@@ -11,10 +11,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
 from baton.core.errors import InvariantViolated
-from baton.services.router.app import json_error
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.front_end import FrontEnd
+from baton.services.router.http.app import json_error
 
 CLEANUP_S = 1.0  #: for each connection, when all answers have had their time
 LOG = logging.getLogger("baton.router.http")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 from baton.core.errors import Reason, RequestFailed
-from baton.services.router.token_table import TokenTable
+from baton.services.router.text.token_table import TokenTable
 
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 

@@ -1,0 +1,1 @@
+"""The HTTP side: connections, bodies, keys, errors and the access log."""

@@ -1,0 +1,1 @@
+"""Between text and tokens, both ways: tokenizer, templates, detokenizer, stop strings."""
