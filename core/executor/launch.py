@@ -13,6 +13,7 @@ from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.executor.tokens import HASH_BYTES
 from baton.core.executor.walk import Draft, DraftItem
+from baton.core.wire.messages import Record
 
 
 class _Builder:
@@ -102,7 +103,10 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
         sequence.block_ids += grown
         fresh = sequence.block_ids if fresh is sequence.block_ids else grown
     sequence.group.marks.first("launched", state.now)
-    builder.items.append(StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, fresh.tobytes()))
+    new_blocks = fresh.tobytes()
+    builder.items.append(
+        StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, new_blocks, item.num_scores)
+    )
     sequence.num_scheduled = item.start + item.num_tokens
     sequence.num_pending += 1 if item.num_samples else 0
     writer.ask_for_receiver(state, sequence.group)
@@ -144,10 +148,15 @@ def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) ->
 
 def _matches(step: LaunchedStep, result: StepResult) -> bool:
     """C27: the executor's own counts against the plan."""
-    return len(result.items) == len(step.plan.items) and all(
-        done.seq_id == item.seq_id and done.num_computed == item.num_tokens and len(done.sampled) == item.num_samples
-        for item, done in zip(step.plan.items, result.items, strict=True)
-    )
+    return len(result.items) == len(step.plan.items) and all(map(_is_answer, step.plan.items, result.items))
+
+
+def _is_answer(item: StepItem, done: ItemResult) -> bool:
+    if done.seq_id != item.seq_id or done.num_computed != item.num_tokens or len(done.sampled) != item.num_samples:
+        return False
+    if done.scores is None:
+        return item.num_scores == 0
+    return (done.scores.first, done.scores.num_tokens) == (item.start + 1, item.num_scores)
 
 
 def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
@@ -159,6 +168,8 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
     if item.start < group.work.num_tokens:
         ownership.count_prompt_tokens(state, group, done.num_computed)
         state.counters["prompt_tokens_computed"] += done.num_computed
+    if done.scores is not None:
+        group.score_parts.append(done.scores)
     tokens.publish_computed(state, sequence)
     if sequence.num_computed < group.work.num_tokens:
         writer.advance(state, group)
@@ -172,6 +183,7 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
     """The prompt is computed and every choice has its first token."""
     group = sequence.group
     group.marks.first("computed", state.now)
+    tokens.join_prompt_scores(group)
     if group.kind is Kind.RUN:
         tokens.begin_decode(state, group, done.sampled)
         return
@@ -190,5 +202,7 @@ def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToke
     group.marks.first("first_token", state.now)
     sequence.outputs.append(sampled)
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)
-    state.outbox.add(work.router, group.work_id, sampled.choice, work.num_prior, sampled, finish, group.num_cached)
+    scores = tokens.scores_with(group, sampled.choice, work.num_prior)
+    record = Record(group.work_id, sampled.choice, work.num_prior, (sampled,), finish, group.num_cached, scores)
+    state.outbox.add(work.router, record)
     return bool(finish)

@@ -1,25 +1,38 @@
 """What routers are still to be told: one outbox for each, merged by request, so that no step waits for a reader.
 
-Bounded by the requests' `max_tokens`: an entry is (attempt, choice) and holds each of its tokens once.
+Bounded by the requests' `max_tokens`, and by the scores of their prompts: an entry is (attempt, choice) and holds each
+of its tokens once.
 """
 
 from __future__ import annotations
 
 from baton.core.errors import Reason
 from baton.core.events import Send
-from baton.core.executor.steps import SampledToken
+from baton.core.executor.steps import PromptScores, SampledToken
 from baton.core.ids import AttemptId, Life
 from baton.core.wire.messages import AttemptFailed, Record, Records
 
 
 class _Entry:
-    __slots__ = ("finish", "num_cached", "offset", "tokens")
+    __slots__ = ("finish", "num_cached", "offset", "prompt_scores", "tokens")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self.tokens: list[SampledToken] = []
         self.finish = ""
         self.num_cached = -1
+        self.prompt_scores: PromptScores | None = None
+
+    def extend(self, record: Record) -> None:
+        """The record follows what is here."""
+        self.tokens += record.tokens
+        self.finish = record.finish
+        self.num_cached = max(self.num_cached, record.num_cached_tokens)
+        self.prompt_scores = self.prompt_scores or record.prompt_scores
+
+    def record(self, work_id: AttemptId, choice: int) -> Record:
+        tokens = tuple(self.tokens)
+        return Record(work_id, choice, self.offset, tokens, self.finish, self.num_cached, self.prompt_scores)
 
 
 class _Box:
@@ -36,17 +49,13 @@ class Outbox:
     def __init__(self) -> None:
         self._boxes: dict[Life, _Box] = {}
 
-    def add(
-        self, router: Life, work_id: AttemptId, choice: int, offset: int, token: SampledToken, finish: str, cached: int
-    ) -> None:
-        """One token at `offset` of the client's output; `cached` −1 if it says nothing of the prefix cache."""
+    def add(self, router: Life, record: Record) -> None:
+        """Say this record after what is unsent of its choice: it follows it."""
         entries = self._box(router).entries
-        entry = entries.get((work_id, choice))
+        entry = entries.get((record.id, record.choice))
         if entry is None:
-            entry = entries[work_id, choice] = _Entry(offset)
-        entry.tokens.append(token)
-        entry.finish = finish
-        entry.num_cached = max(entry.num_cached, cached)
+            entry = entries[record.id, record.choice] = _Entry(record.offset)
+        entry.extend(record)
 
     def fail(self, router: Life, work_id: AttemptId, reason: Reason, detail: str) -> None:
         """The attempt is over without an end; told after its last tokens."""
@@ -54,22 +63,20 @@ class Outbox:
 
     def rewind(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: the last session may have lost some."""
-        entry = _Entry(record.offset)
-        entry.tokens = list(record.tokens)
-        entry.finish = record.finish
-        entry.num_cached = record.num_cached_tokens
-        self._box(router).entries[record.id, record.choice] = entry
+        self._box(router).entries[record.id, record.choice] = entry = _Entry(record.offset)
+        entry.extend(record)
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""
         box = self._boxes.pop(router, None)
         if box is None:
             return []
-        records = tuple(
-            Record(work_id, choice, entry.offset, tuple(entry.tokens), entry.finish, entry.num_cached)
-            for (work_id, choice), entry in box.entries.items()
-        )
-        out = [Send(router.name, Records(records))] if records else []
+        records = [entry.record(*key) for key, entry in box.entries.items()]
+        alone = [record for record in records if record.prompt_scores is not None]  # two might be too much for a frame
+        merged = tuple([record for record in records if record.prompt_scores is None])
+        out = [Send(router.name, Records((record,))) for record in alone]
+        if merged:
+            out.append(Send(router.name, Records(merged)))
         out.extend(Send(router.name, failure) for failure in box.failures)
         return out
 

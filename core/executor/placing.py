@@ -154,7 +154,10 @@ def _refuse(state: ExecutorState, group: SequenceGroup, reason: Reason, peer: Li
 
 def _hold_prefix(state: ExecutorState, group: SequenceGroup) -> bytes:
     """Blocks of the prefix index that the prompt starts with, but for the one that its last token lies in: held from
-    now on, so that neither its own allocation nor another's evicts them before its first step."""
+    now on, so that neither its own allocation nor another's evicts them before its first step. None of a prompt whose
+    tokens are to be scored: all of it is computed."""
+    if group.work.wants_prompt_scores:
+        return b""
     chain = _chain(state, group, (group.work.num_tokens - 1) // state.layout.block_size)
     return state.memory.pool.acquire(chain, state.memory.pool.match(chain))
 

@@ -53,14 +53,15 @@ def on_sealed(state: ExecutorState, peer: Peer, message: m.Sealed) -> None:
     if transfer is None or transfer.status is not Transfer.OPEN:
         return
     transfer.move(Transfer.SEALED)
-    if len(message.first_tokens) != transfer.group.work.num_choices:
+    if not _fits(message, transfer.group.work):
         if not transfer.group.is_over:
-            ownership.note_failure(state, transfer.group, Reason.INTERNAL, "Sealed with another number of first tokens")
+            ownership.note_failure(state, transfer.group, Reason.INTERNAL, "Sealed with other than was asked for")
         give_up(state, transfer.group)
         ownership.end_group(state, transfer.group)
         return
     transfer.num_chunks = message.num_chunks
     transfer.first_tokens = message.first_tokens
+    transfer.group.prompt_scores = message.prompt_scores
     _activate_if_landed(state, transfer)
 
 
@@ -136,6 +137,14 @@ def _of(state: ExecutorState, peer: Peer, transfer_id: int) -> Incoming | None:
         state.counters["late_transfer_messages"] += 1
         return None
     return transfer
+
+
+def _fits(message: m.Sealed, work: m.Work) -> bool:
+    """Whether it brings a first token for each choice, and the prompt's scores exactly if they were asked for."""
+    scores = message.prompt_scores
+    if len(message.first_tokens) != work.num_choices or (scores is not None) != work.wants_prompt_scores:
+        return False
+    return scores is None or scores.is_complete(work.num_tokens)
 
 
 def _is_agent_open(state: ExecutorState, transfer: Incoming) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from baton.core.errors import IllegalTransition
 from baton.core.executor.marks import Marks
-from baton.core.executor.steps import SampledToken
+from baton.core.executor.steps import PromptScores, SampledToken
 from baton.core.ids import AttemptId
 from baton.core.wire.messages import Order, Work
 
@@ -150,6 +150,8 @@ class SequenceGroup:
         "num_uncounted",
         "order",
         "outgoing",
+        "prompt_scores",
+        "score_parts",
         "sequences",
         "work",
         "work_id",
@@ -165,6 +167,8 @@ class SequenceGroup:
         self.sequences: list[Sequence] = []
         self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
         self.num_cached = 0  #: prompt tokens found in the prefix index
+        self.score_parts: list[PromptScores] = []  #: of the steps so far, while the prompt is computed
+        self.prompt_scores: PromptScores | None = None  #: if asked for: with the first choice's first token
         self.is_due = False  #: writing end: the scheduler was told that a decode executor is needed
         self.incoming: Incoming | None = None
         self.outgoing: Outgoing | None = None

@@ -10,12 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken, TokenLogprobs
+from baton.core.wire.tokens import PromptScores, SampledToken, TokenLogprobs
 
 __all__ = [
     "CopyBlock",
     "ItemResult",
     "NewSequence",
+    "PromptScores",
     "SampledToken",
     "StepItem",
     "StepPlan",
@@ -39,6 +40,8 @@ class StepItem(msgspec.Struct, frozen=True, array_like=True):
 
     With `num_samples` k > 0 the logits of the last position give k tokens, for choices `choice … choice + k − 1`;
     the token of the sequence's own choice is appended to its tokens on the device.
+    With `num_scores` k > 0 the logits of the first k positions score the tokens at `[start + 1, start + k + 1)`, each
+    with the `num_prompt_logprobs` alternatives of the sequence's sampling parameters.
     """
 
     seq_id: int
@@ -46,6 +49,7 @@ class StepItem(msgspec.Struct, frozen=True, array_like=True):
     num_tokens: int
     num_samples: int
     new_block_ids: bytes  #: int32[k], appended to the sequence's block table before the step
+    num_scores: int = 0
 
 
 class CopyBlock(msgspec.Struct, frozen=True, array_like=True):
@@ -76,6 +80,7 @@ class ItemResult(msgspec.Struct, frozen=True, array_like=True):
     seq_id: int
     num_computed: int  #: tokens whose KV this step wrote
     sampled: tuple[SampledToken, ...]
+    scores: PromptScores | None = None  #: of the item's `num_scores`, from position `start + 1` on
 
 
 class StepResult(msgspec.Struct, frozen=True, array_like=True):

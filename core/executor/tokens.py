@@ -8,6 +8,7 @@ from baton.core.executor.state import ExecutorState, PendingCopy
 from baton.core.executor.steps import CopyBlock, SampledToken
 from baton.core.kv.block_hash import hash_chain
 from baton.core.wire.messages import Record
+from baton.core.wire.tokens import PromptScores, join_scores
 
 HASH_BYTES = 16
 
@@ -53,8 +54,23 @@ def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken
     sequence.outputs.append(sampled)
     offset = len(sequence.tokens) - group.work.num_client_tokens - 1
     finish = group.work.sampling.finish(sampled.token, offset + 1)
-    state.outbox.add(group.work.router, group.work_id, sequence.choice, offset, sampled, finish, cached)
+    scores = scores_with(group, sequence.choice, offset)
+    record = Record(group.work_id, sequence.choice, offset, (sampled,), finish, cached, scores)
+    state.outbox.add(group.work.router, record)
     return finish
+
+
+def join_prompt_scores(group: SequenceGroup) -> None:
+    """The prompt is computed: its scores are whole, if they are wanted."""
+    if group.work.wants_prompt_scores:
+        group.prompt_scores = join_scores(group.score_parts)
+        group.score_parts = []
+
+
+def scores_with(group: SequenceGroup, choice: int, offset: int) -> PromptScores | None:
+    """What goes with the record of the choice from `offset` on: whoever says the first choice's first token says the
+    prompt's scores with it, so that a router that has the token has them too."""
+    return group.prompt_scores if (choice, offset) == (group.work.first_choice, group.work.num_prior) else None
 
 
 def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None:
@@ -69,7 +85,8 @@ def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None
         return None
     finish = work.sampling.finish(known[-1].token, work.num_prior + len(sequence.outputs))
     cached = group.num_cached if offset == work.num_prior and group.kind is not Kind.DECODE else -1
-    return Record(group.work_id, choice, offset, tuple(known), finish, cached)
+    scores = scores_with(group, choice, offset)
+    return Record(group.work_id, choice, offset, tuple(known), finish, cached, scores)
 
 
 def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple[SampledToken, ...]) -> None:

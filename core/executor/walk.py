@@ -25,6 +25,7 @@ class DraftItem:
     num_hits: int = 0  #: first chunk only: leading blocks to take over from the prefix index
     copies_last_hit: bool = False  #: the last hit is copied, since its last slot is computed again
     grows: bool = False  #: needs one more block
+    num_scores: int = 0  #: prompt tokens that its positions score
 
 
 @dataclass(slots=True)
@@ -94,22 +95,25 @@ def _is_full_of_parked(state: ExecutorState) -> bool:
 
 
 def _plan_chunk(state: ExecutorState, sequence: Sequence, cap: int, growable: int) -> DraftItem:
-    num_tokens = sequence.group.work.num_tokens
+    work = sequence.group.work
     start, hits, copies = sequence.num_scheduled, 0, False
     if start == 0:
         hits, copies = _hits(state, sequence, growable)
-        start = min(hits * state.layout.block_size, num_tokens - 1)
-    count = min(num_tokens - start, cap)
-    samples = sequence.group.work.num_choices if start + count == num_tokens else 0
-    return DraftItem(sequence, start, count, samples, hits, copies)
+        start = min(hits * state.layout.block_size, work.num_tokens - 1)
+    end = start + min(work.num_tokens - start, cap)
+    samples = work.num_choices if end == work.num_tokens else 0
+    scores = min(end, work.num_tokens - 1) - start if work.wants_prompt_scores else 0
+    return DraftItem(sequence, start, end - start, samples, hits, copies, num_scores=scores)
 
 
 def _hits(state: ExecutorState, sequence: Sequence, growable: int) -> tuple[int, bool]:
     """Leading blocks found in the index, and whether the last of them must be copied.
 
     C21: a wholly cached prompt computes its last token only, in a copy of its last block; without a free block for the
-    copy it computes that block.
+    copy it computes that block. A prompt whose tokens are to be scored computes all of them.
     """
+    if sequence.group.work.wants_prompt_scores:
+        return 0, False
     size, num_tokens = state.layout.block_size, sequence.group.work.num_tokens
     num_full = num_tokens // size
     hits = state.memory.pool.match(bytes(sequence.hashes[: num_full * HASH_BYTES]))

@@ -62,7 +62,8 @@ def advance(state: ExecutorState, group: SequenceGroup) -> None:
         _add_chunk(state, transfer, end)
     if is_complete and sequence.outputs:
         transfer.move(Transfer.SEALED)
-        state.tell(transfer.peer, m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group)))
+        sealed = m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group), group.prompt_scores)
+        state.tell(transfer.peer, sealed)
         _finish_if_landed(state, transfer)
 
 

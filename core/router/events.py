@@ -6,7 +6,7 @@ import msgspec
 
 from baton.core.errors import Reason
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken
+from baton.core.wire.tokens import PromptScores, SampledToken
 
 # ---- events: from the HTTP side
 
@@ -55,6 +55,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=50):
     offset: int
     tokens: tuple[SampledToken, ...]
     finish: str = ""  #: "stop" or "length" with the last tokens of the choice
+    prompt_scores: PromptScores | None = None  #: if asked for: with the first token of choice 0, whole, once
 
 
 class End(msgspec.Struct, frozen=True, tag=51):

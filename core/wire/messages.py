@@ -15,12 +15,13 @@ import msgspec
 from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken
+from baton.core.wire.tokens import PromptScores, SampledToken
 
 #: What is counted on the wire: other numbers are no message. Sums and products of a few stay within 64 bits.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 Rank = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 MAX_WORK = 1 << 28  #: tokens, choices: beyond it a number is an error, whatever executors there are
+MAX_SCORES = 4 << 20  #: log-probabilities of one prompt's tokens, alternatives included: 8 bytes each, in one frame
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -58,6 +59,14 @@ class Work(msgspec.Struct, frozen=True, array_like=True, gc=False):
             raise ValueError("nothing is left to sample")
         if max(self.num_tokens, self.sampling.max_tokens, self.num_choices, self.first_choice) > MAX_WORK:
             raise ValueError("more than anybody can serve")
+        if self.wants_prompt_scores and self.num_tokens * (self.sampling.num_prompt_logprobs + 1) > MAX_SCORES:
+            raise ValueError("more scores of the prompt than one message holds")
+
+    @property
+    def wants_prompt_scores(self) -> bool:
+        """Whether whoever computes the prompt says its tokens' scores with the first choice's first token. An attempt
+        that carries on an answer, or another choice than the request's first, does not: its client has them already."""
+        return self.sampling.num_prompt_logprobs >= 0 and self.num_prior == 0 and self.first_choice == 0
 
     @property
     def num_client_tokens(self) -> int:
@@ -247,6 +256,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tokens: tuple[SampledToken, ...]
     finish: str = ""  #: "stop" or "length" when these are the last
     num_cached_tokens: int = -1  #: prompt tokens found in a prefix cache; said once by whoever prefills
+    prompt_scores: PromptScores | None = None  #: with the first choice's first token, by whoever says it, if asked for
 
 
 class Records(Message, frozen=True, tag=40):
@@ -338,6 +348,7 @@ class Sealed(Message, frozen=True, tag=56):
     transfer_id: int
     num_chunks: Count
     first_tokens: tuple[SampledToken, ...]  #: one for each choice; D decodes from them
+    prompt_scores: PromptScores | None = None  #: if asked for: D says them with the first token, which may come first
 
 
 class TransferClosed(Message, frozen=True, tag=57):

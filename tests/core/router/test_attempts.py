@@ -308,12 +308,12 @@ def test_x1_a_router_without_requests_holds_nothing_of_any():
 def test_x1_planted_violations_are_found():
     rig = RouterRig()
     rig.arrive(1)
-    rig.core._legs.clear()
+    rig.core.state.legs.clear()
     with pytest.raises(InvariantViolated):
         rig.core.check_invariants()
     rig = RouterRig()
     rig.arrive(1)
-    rig.core._streams[1].choices[0].finish = "stop"
+    rig.core.state.streams[1].choices[0].finish = "stop"
     with pytest.raises(InvariantViolated):
         rig.core.check_invariants()
 
