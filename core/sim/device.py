@@ -17,6 +17,7 @@ from baton.core.sim import token_model
 from baton.core.sim.memory import Chain, KvMemory
 from baton.core.sim.process import Process, ThreadMailbox
 from baton.core.sim.step_time import StepTime
+from baton.core.wire.tokens import PromptScores, pack_scores
 
 NUM_DRAWN_TOKENS = 256  #: the model answers with tokens below this
 PROVEN_STAGES = ("launch", "collect")  #: failures after which the step's work has ended for certain
@@ -248,14 +249,15 @@ class SimDevice:
             self._write_right(sequence, item.start, end, step_id)
         else:
             self._write_what_was_read(sequence, item.start, end, step_id)
+        scores = self._score(sequence, item) if item.num_scores else None
         if not item.num_samples:
-            return ItemResult(item.seq_id, item.num_tokens, ())
+            return ItemResult(item.seq_id, item.num_tokens, (), scores)
         last_block, last_slot = divmod(end - 1, self.memory.block_size)
         digest = self.memory.read_digest(sequence.blocks[last_block], last_slot)
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
         sequence.chain.append(sampled[0].token)
-        return ItemResult(item.seq_id, item.num_tokens, sampled)
+        return ItemResult(item.seq_id, item.num_tokens, sampled, scores)
 
     def _check_item(self, item: StepItem, sequence: _Sequence) -> None:
         end = item.start + item.num_tokens
@@ -265,6 +267,8 @@ class SimDevice:
             self._env.fail("plan", f"sequence {item.seq_id}: samples at {end} of {len(sequence.tokens)} known tokens")
         if len(sequence.blocks) * self.memory.block_size < end:
             self._env.fail("plan", f"sequence {item.seq_id}: {end} tokens do not fit {len(sequence.blocks)} blocks")
+        if item.num_scores and not 0 < item.num_scores <= min(end, sequence.num_prompt_tokens - 1) - item.start:
+            self._env.fail("plan", f"sequence {item.seq_id}: {item.num_scores} scores of tokens after {item.start}")
 
     def _read_prefix(self, sequence: _Sequence, end: int, what: str) -> bool:
         """Whether memory holds the right words at every position before `end`."""
@@ -309,6 +313,17 @@ class SimDevice:
                 memory.write_slot(block, position % size, digest, writer)
             else:
                 digest = token_model.mix_64(digest ^ memory.read_digest(block, position % size))
+
+    def _score(self, sequence: _Sequence, item: StepItem) -> PromptScores:
+        """Of the tokens after the item's first positions, each by what memory holds at the position before it."""
+        num_top = sequence.sampling.num_prompt_logprobs
+        rows = []
+        for position in range(item.start, item.start + item.num_scores):
+            block, slot = divmod(position, self.memory.block_size)
+            digest = self.memory.read_digest(sequence.blocks[block], slot)
+            token = sequence.tokens[position + 1]
+            rows.append(token_model.token_scores(digest, token, num_top, NUM_DRAWN_TOKENS))
+        return pack_scores(item.start + 1, rows)
 
     def _sample(self, sequence: _Sequence, digest: int, position: int, count: int) -> tuple[SampledToken, ...]:
         params = sequence.sampling

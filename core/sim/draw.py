@@ -19,6 +19,7 @@ from baton.core.sim.scenario import Client, ExecutorSpec, Fault, Scenario
 from baton.core.wire.sampling import SamplingParams
 
 VOCABULARY = 256
+SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a stream of its own
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -70,10 +71,23 @@ def draw_scenario(seed: int) -> Scenario:
         step_base_s=rng.choice((1e-3, 4e-3, 2e-2)),
         step_token_s=rng.choice((1e-5, 1e-4, 1e-3)),
     )
+    scenario = _with_scores(Random(seed ^ SCORES_SALT), scenario)
     emphasis = rng.random()
     if emphasis < 0.08:
         return _with_late_writes(rng, scenario)
     return _with_broken_handshakes(rng, scenario) if emphasis < 0.16 else scenario
+
+
+def _with_scores(rng: Random, scenario: Scenario) -> Scenario:
+    """Some clients ask for the scores of their prompts, in some scenarios all."""
+    share = rng.choice((0.0, 0.2, 0.2, 0.5, 1.0))
+    clients = []
+    for client in scenario.clients:
+        num_top = rng.choice((0, 1, 3))
+        if rng.random() < share:
+            client = replace(client, sampling=replace(client.sampling, num_prompt_logprobs=num_top))
+        clients.append(client)
+    return replace(scenario, clients=tuple(clients))
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:

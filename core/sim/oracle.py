@@ -6,7 +6,7 @@ from baton.core.errors import Reason
 from baton.core.ids import Life
 from baton.core.router.events import Deliver, End
 from baton.core.sim.env import Env
-from baton.core.sim.reference import Answer, answer
+from baton.core.sim.reference import Answer, answer, prompt_scores
 from baton.core.sim.scenario import Client, Scenario
 
 #: reasons that only something that went wrong can cause
@@ -28,7 +28,7 @@ class Stream:
 
     __slots__ = (
         "answers", "arrived_at", "client", "ended", "finished", "gone", "heard_stops", "must_complete", "num_delivered",
-        "stops",
+        "prompt_scores", "stops",
     )  # fmt: skip
 
     def __init__(self, client: Client, answers: list[Answer], arrived_at: float, must_complete: bool) -> None:
@@ -40,6 +40,7 @@ class Stream:
         self.finished = [False] * client.num_choices
         self.stops: dict[int, int] = {}  #: choice → output offset at which the client's side stopped it
         self.heard_stops: list[int] = []  #: choices of which the router's machine knows that
+        self.prompt_scores = prompt_scores(client)  #: that are still to come with the first token
         self.gone: Reason | None = None
         self.ended: End | None = None
 
@@ -80,6 +81,7 @@ class Oracle:
         start = stream.num_delivered[choice]
         if command.offset != start:
             self._env.fail("contiguous tokens", f"{what}: offset {command.offset}, {start} were delivered")
+        self._compare_scores(stream, command, what)
         tokens = [sampled.token for sampled in command.tokens]
         right = stream.answers[choice]
         end = start + len(tokens)
@@ -91,6 +93,18 @@ class Oracle:
         self._finish(stream, choice, end, command.finish, what)
         self._env.counters["tokens delivered"] += len(tokens)
         return stream
+
+    def _compare_scores(self, stream: Stream, command: Deliver, what: str) -> None:
+        """The prompt's scores come whole and once, with the first token of the first choice."""
+        is_first = command.choice == 0 and command.offset == 0
+        right = stream.prompt_scores if is_first else None
+        if command.prompt_scores != right:
+            given = "none" if command.prompt_scores is None else f"{command.prompt_scores.num_tokens} wrong"
+            rights = "none" if right is None else f"{right.num_tokens}"
+            self._env.fail("right scores of the prompt", f"{what}: {given} at {command.offset}, right are {rights}")
+        if command.prompt_scores is not None:
+            stream.prompt_scores = None
+            self._env.counters["prompts scored"] += 1
 
     def _finish(self, stream: Stream, choice: int, end: int, finish: str, what: str) -> None:
         right = stream.answers[choice]
@@ -123,6 +137,8 @@ class Oracle:
             for choice in range(stream.client.num_choices):
                 if not stream.finished[choice] and choice not in stream.stops:
                     self._env.fail("complete without error", f"{what}: choice {choice} has no finish")
+            if stream.prompt_scores is not None:
+                self._env.fail("complete without error", f"{what}: the prompt has no scores")
             self._env.counters["requests complete"] += 1
             return
         self._env.counters[f"requests ended {command.error.name}"] += 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from baton.core.sim import token_model
 from baton.core.sim.device import NUM_DRAWN_TOKENS
 from baton.core.sim.scenario import Client
+from baton.core.wire.tokens import PromptScores, pack_scores
 
 
 class Answer(NamedTuple):
@@ -33,3 +35,16 @@ def answer(client: Client, choice: int, end_one_in: int) -> Answer:
         if position + 1 == params.max_tokens:
             return Answer(tokens, "length")
         digest = token_model.next_digest(digest, token)
+
+
+def prompt_scores(client: Client) -> PromptScores | None:
+    """What the client must get of its prompt; None if it asked for nothing."""
+    num_top = client.sampling.num_prompt_logprobs
+    if num_top < 0:
+        return None
+    rows = []
+    digest = token_model.EMPTY_DIGEST
+    for token, following in pairwise(client.prompt):
+        digest = token_model.next_digest(digest, token)
+        rows.append(token_model.token_scores(digest, following, num_top, NUM_DRAWN_TOKENS))
+    return pack_scores(1, rows)

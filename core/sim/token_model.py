@@ -11,10 +11,13 @@ Python ints in [0, 2^64).
 
 from __future__ import annotations
 
+from baton.core.wire.tokens import TokenLogprobs
+
 MASK_64 = (1 << 64) - 1
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15  #: SplitMix64's increment: odd, 2^64 divided by the golden ratio
 EMPTY_DIGEST = 0x6A09E667F3BCC908  #: digest of the empty prefix: what position 0 reads as "the slot before"
 CHECK_SALT = 0xBB67AE8584CAA73B
+SCORE_SALT = 0x3C6EF372FE94F82B
 
 
 def mix_64(value: int) -> int:
@@ -60,3 +63,15 @@ def next_token(digest: int, seed: int, position: int, choice: int, vocab_size: i
 def is_end(digest: int, seed: int, position: int, choice: int, one_in: int) -> bool:
     """Whether the model ends its answer here: about one position in `one_in`, never with 0."""
     return one_in > 0 and mix_64(draw_64(digest, seed, position, choice)) % one_in == 0
+
+
+def score(digest: int, token: int) -> float:
+    """What stands for the log-probability of `token` after the prefix of digest `digest`: exact in float32."""
+    return -(mix_64(next_digest(digest, token) ^ SCORE_SALT) >> 44) / 65536
+
+
+def token_scores(digest: int, token: int, num_top: int, vocab_size: int) -> TokenLogprobs:
+    """The score of `token`, and of `num_top` alternatives in [0, vocab_size), which are no more likely than others."""
+    first = mix_64(digest ^ SCORE_SALT)
+    top = tuple([(first + index) % vocab_size for index in range(num_top)])
+    return TokenLogprobs(score(digest, token), top, tuple([score(digest, each) for each in top]))

@@ -30,6 +30,7 @@ class Batch(NamedTuple):
     decode_lengths: np.ndarray  #: [num_decodes], context with the row's own token
     decode_tables: np.ndarray  #: int32[num_decodes, widest block table], zero-padded
     sample_rows: np.ndarray  #: [num_sampled]
+    item_rows: list[int]  #: the first row of each item
 
 
 def build_batch(items: tuple[StepItem, ...], sequences: list[DeviceSequence], block_size: int) -> Batch:
@@ -38,6 +39,7 @@ def build_batch(items: tuple[StepItem, ...], sequences: list[DeviceSequence], bl
     chunks: list[Chunk] = []
     decodes: list[tuple[int, int, DeviceSequence]] = []
     sample_rows = []
+    item_rows = []
     row = 0
     for item, sequence in zip(items, sequences, strict=True):
         end = item.start + item.num_tokens
@@ -53,6 +55,7 @@ def build_batch(items: tuple[StepItem, ...], sequences: list[DeviceSequence], bl
             positions.extend(where.tolist())
             slots.extend((blocks[where // block_size] * block_size + where % block_size).tolist())
             chunks.append(Chunk(row, item.num_tokens, item.start, blocks))
+        item_rows.append(row)
         row += item.num_tokens
         if item.num_samples:
             sample_rows.append(row - 1)
@@ -65,6 +68,7 @@ def build_batch(items: tuple[StepItem, ...], sequences: list[DeviceSequence], bl
         np.array([length for _, length, _ in decodes], dtype=np.int64),
         _pad_tables(decodes, block_size),
         np.array(sample_rows, dtype=np.int64),
+        item_rows,
     )
 
 

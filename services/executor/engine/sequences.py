@@ -97,6 +97,8 @@ class SequenceTable:
             raise PlanRejected(f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
         if item.num_samples and end != len(sequence.tokens):
             raise PlanRejected(f"sequence {item.seq_id}: sampling at {end} of {len(sequence.tokens)} known tokens")
+        if item.num_scores and not 0 < item.num_scores <= min(end, sequence.num_prompt_tokens - 1) - item.start:
+            raise PlanRejected(f"sequence {item.seq_id}: {item.num_scores} scores of tokens after {item.start}")
         if len(new_blocks) and not 0 <= min(new_blocks) <= max(new_blocks) < self._num_blocks:
             raise PlanRejected(f"sequence {item.seq_id}: a block outside [0, {self._num_blocks})")
         if (len(sequence.blocks) + len(new_blocks)) * self._block_size < end:

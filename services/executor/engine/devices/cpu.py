@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
+from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPlan, StepResult
 from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.devices.host import HostQueue
@@ -17,6 +17,7 @@ from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.decoder import Decoder
 from baton.services.executor.engine.models.native_decoder import NativeDecoder
 from baton.services.executor.engine.models.weights import DecoderWeights
+from baton.services.executor.engine.prompt_scores import score_prompt
 from baton.services.executor.engine.sampler import sample_rows
 from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
 
@@ -66,11 +67,27 @@ class CpuDevice(HostQueue):
     def _compute(
         self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
     ) -> tuple[ItemResult, ...]:
-        logits = self.decoder.forward(batch)
+        hidden = self.decoder.forward(batch)
+        scores = self._score(items, sequences, batch, hidden)
+        logits = self.decoder.logits(hidden[torch.from_numpy(batch.sample_rows)])
         sampling = [(item, sequence) for item, sequence in zip(items, sequences, strict=True) if item.num_samples]
         drawn = sample_rows(logits, [sequence for _, sequence in sampling], [item.num_samples for item, _ in sampling])
         by_sequence = {}
         for (item, sequence), tokens in zip(sampling, drawn, strict=True):
             sequence.tokens.append(tokens[0].token)
             by_sequence[item.seq_id] = tokens
-        return tuple(ItemResult(item.seq_id, item.num_tokens, by_sequence.get(item.seq_id, ())) for item in items)
+        return tuple(
+            ItemResult(item.seq_id, item.num_tokens, by_sequence.get(item.seq_id, ()), scores.get(item.seq_id))
+            for item in items
+        )
+
+    def _score(
+        self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch, hidden: torch.Tensor
+    ) -> dict[int, PromptScores]:
+        """By `seq_id`, of the items that ask for scores."""
+        scores = {}
+        for item, sequence, row in zip(items, sequences, batch.item_rows, strict=True):
+            if item.num_scores:
+                rows = hidden[row : row + item.num_scores]
+                scores[item.seq_id] = score_prompt(sequence, item.start, rows, self.decoder.logits)
+        return scores

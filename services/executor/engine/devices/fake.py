@@ -14,6 +14,7 @@ import numpy as np
 from baton.core.executor.steps import CopyBlock, ItemResult, SampledToken, StepItem, StepPlan, StepResult, TokenLogprobs
 from baton.core.layout import KvLayout
 from baton.core.sim import token_model
+from baton.core.wire.tokens import PromptScores, pack_scores
 from baton.services.executor.engine.devices.host import HostQueue
 from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
 
@@ -97,14 +98,15 @@ class FakeDevice(HostQueue):
             planes = self.kv[sequence.blocks[block]]
             planes[0, slot] = digest
             planes[1, slot] = token_model.check_word(digest)
+        scores = self._score(sequence, item) if item.num_scores else None
         if not item.num_samples:
-            return ItemResult(item.seq_id, item.num_tokens, ())
+            return ItemResult(item.seq_id, item.num_tokens, (), scores)
         digest = self._read(sequence, end - 1)
         if self._checks_prefix:
             digest ^= self._prefix_fault(sequence, end)
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
-        return ItemResult(item.seq_id, item.num_tokens, sampled)
+        return ItemResult(item.seq_id, item.num_tokens, sampled, scores)
 
     def _prefix_fault(self, sequence: DeviceSequence, end: int) -> int:
         """0 if slots `[0, end)` hold the chain of digests of the sequence's tokens; another number if not."""
@@ -118,6 +120,15 @@ class FakeDevice(HostQueue):
         chain = _mix_64(previous + (tokens + np.uint64(1)) * np.uint64(token_model.GOLDEN_GAMMA))
         faults = (chain ^ digests) | (_mix_64(digests ^ np.uint64(token_model.CHECK_SALT)) ^ checks)
         return int(np.bitwise_or.reduce(faults))
+
+    def _score(self, sequence: DeviceSequence, item: StepItem) -> PromptScores:
+        """Of the tokens after the item's first positions, each by what memory holds at the position before it."""
+        num_top = sequence.sampling.num_prompt_logprobs
+        rows = []
+        for position in range(item.start, item.start + item.num_scores):
+            digest, token = self._read(sequence, position), sequence.tokens[position + 1]
+            rows.append(token_model.token_scores(digest, token, num_top, self._num_drawn))
+        return pack_scores(item.start + 1, rows)
 
     def _sample(self, sequence: DeviceSequence, digest: int, position: int, count: int) -> tuple[SampledToken, ...]:
         params = sequence.sampling

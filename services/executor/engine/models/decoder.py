@@ -25,7 +25,7 @@ class Decoder:
         self._num_kv = config.num_kv_heads * config.head_dim
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Write the KV of all rows; return logits [num_sampled, vocab_size] of the sampled ones."""
+        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size]."""
         hidden = self._weights.embedding[torch.from_numpy(batch.tokens)]  # [num_tokens, hidden_size]
         step = _StepTensors(batch, self._rope)
         kv_layer = 0
@@ -33,8 +33,11 @@ class Decoder:
             for layer in self._weights.layers:
                 hidden = self._layer(hidden, layer, kv_layer, batch, step)
                 kv_layer += 1
-        sampled = self._norm(hidden[step.sample_rows], self._weights.final_norm)
-        logits = linear(sampled, self._weights.unembedding)
+        return hidden
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[num_rows, vocab_size] of rows that `forward` returned."""
+        logits = linear(self._norm(hidden, self._weights.final_norm), self._weights.unembedding)
         if self.config.logit_round_bits:
             scale = float(1 << self.config.logit_round_bits)
             logits = (logits * scale).round_().div_(scale)
@@ -82,7 +85,6 @@ class _StepTensors:
     def __init__(self, batch: Batch, rope: torch.Tensor) -> None:
         self.rope_rows = rope[torch.from_numpy(batch.positions)]  # [num_tokens, head_dim]
         self.slots = torch.from_numpy(batch.slots)
-        self.sample_rows = torch.from_numpy(batch.sample_rows)
         self.decode_rows = torch.from_numpy(batch.decode_rows)
         self.decode_tables = torch.from_numpy(batch.decode_tables)
         self.decode_lengths = torch.from_numpy(batch.decode_lengths)

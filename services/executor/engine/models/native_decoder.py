@@ -56,7 +56,7 @@ class NativeDecoder:
             self._layers.append(_PackedLayer(weights.layers.pop(0), self._which))
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Write the KV of all rows; return logits [num_sampled, vocab_size] of the sampled ones."""
+        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size]."""
         hidden = self._embedding[torch.from_numpy(batch.tokens)]
         step = AttentionStep(batch)
         kv_layer = 0
@@ -64,8 +64,11 @@ class NativeDecoder:
             for layer in self._layers:
                 self._add_layer(hidden, layer, kv_layer, step)
                 kv_layer += 1
-        sampled = self._norm(hidden[torch.from_numpy(batch.sample_rows)], self._final_norm)
-        return self._unembedding(sampled, self._num_threads)
+        return hidden
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[num_rows, vocab_size] of rows that `forward` returned."""
+        return self._unembedding(self._norm(hidden, self._final_norm), self._num_threads)
 
     def _norm(self, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(rows, weight, self.config.norm_eps, self._which, self._num_threads)
