@@ -6,10 +6,13 @@ import msgspec
 
 
 class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
-    """Parameters of one request. The draw is a function of (seed, output position, choice) and the logits alone.
+    """Parameters of one request. The draw is a function of (seed, output position, choice), the outputs so far and the
+    logits alone.
 
     Order of operations on the logits: bias, penalties (repetition over prompt and output; presence and frequency over
-    output), forbidden ends while fewer than `min_tokens` are out, temperature, top-k, top-p, min-p, keyed draw.
+    output), forbidden ends while fewer than `min_tokens` are out, tokens that the grammar does not allow after the
+    outputs so far, temperature, top-k, top-p, min-p, keyed draw. Where a complete grammar allows only ends, an end is
+    drawn, whatever `min_tokens`.
     """
 
     max_tokens: int

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from baton.core.config import ExecutorConfig
-from baton.core.errors import InvariantViolated
+from baton.core.errors import Incompatible, InvariantViolated
 from baton.core.executor import events as ev
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import Piece
@@ -20,12 +21,16 @@ from baton.core.ids import Capacity, Role
 from baton.services.executor.compute_thread import ComputeThread
 from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
+from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.load import DeviceKind, load_device
 from baton.services.executor.transfer.environment import configure_transport_environment
+from baton.services.grammar.matcher import Matchers
+from baton.services.grammar.vocabulary import load_vocabulary
 from baton.services.model.folder import read_model_info
 from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
+from baton.services.runtime.log import Log
 from baton.services.runtime.metrics import Row
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import DeviceSettings, Settings, SettingsInvalid
@@ -39,7 +44,7 @@ TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, e
 class Engine:
     """The threads beside the machine and what they work on. They only post events."""
 
-    def __init__(self, process: Process, device: Device[Any]) -> None:
+    def __init__(self, process: Process, device: Device[Any], masks: GrammarMasks | None) -> None:
         from baton.services.executor.transfer.region import KvRegion
         from baton.services.executor.transfer.thread import TransferThread  # loads NIXL: after its environment
 
@@ -48,6 +53,7 @@ class Engine:
         post = process.driver.post_from_thread
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
+        self._masks = masks
         self.compute = ComputeThread(device, post, crash)
         faults = piece_faults(process.settings.device)
         self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash, faults=faults)
@@ -65,6 +71,8 @@ class Engine:
         """End both threads; whether every launched step was proven to have ended."""
         proven = self.compute.stop()
         self.transfer.stop()
+        if self._masks is not None:
+            self._masks.close()
         return proven
 
     def sickness(self) -> str:
@@ -74,6 +82,9 @@ class Engine:
         return "" if not dead else f"the {' and the '.join(dead)} thread ended"
 
     def _launch(self, command: ev.Launch) -> None:
+        for new in command.plan.new:
+            if new.sampling.grammar and self._masks is not None:
+                self._masks.compile_ahead(new.sampling.grammar)  # while the device is still busy with the step before
         self.compute.submit(command.plan)
 
     def _exit(self, command: ev.Exit) -> None:
@@ -82,7 +93,10 @@ class Engine:
 
     def _gauges(self) -> dict[str, float]:
         counters = self.transfer.counters
+        matchers = self._masks.matchers if self._masks is not None else None
         return {
+            "grammars_compiled_total": float(matchers.num_compiled if matchers else 0),
+            "grammars_failed_total": float(matchers.num_failed if matchers else 0),
             "steps_launched": float(self.compute.num_launched),
             "steps_proven": float(self.compute.num_proven),
             "kv_transfer_bytes_total": float(counters.num_posted_bytes),
@@ -109,7 +123,12 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     cores = parse_cores(settings.device.cores)
     os.sched_setaffinity(0, cores)
     configure_transport_environment(is_local(settings.link.listen))
-    device = make_device(settings, len(cores))
+    with ThreadPoolExecutor(1) as beside:
+        loading = beside.submit(load_masks, settings, life.log)
+        device = make_device(settings, len(cores))
+        masks = loading.result()
+    if masks is not None:
+        device.use_grammars(masks)
     process = Process(
         life,
         settings,
@@ -121,7 +140,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     if isinstance(process.machine, ExecutorCore):
         cohorts = process.machine.cohorts
         process.metrics.add_rows(lambda: decode_rows(cohorts))
-    engine = Engine(process, device)
+    engine = Engine(process, device, masks)
     engine.start()
     process.dial_scheduler()
     await process.serve(engine.sickness)
@@ -138,6 +157,20 @@ async def drain(process: Process, engine: Engine) -> None:
     if not proven:
         process.life.log.error("exit", code=ev.EXIT_UNPROVEN, detail="a launched step did not end")
         process.life.exit_now(ev.EXIT_UNPROVEN)
+
+
+def load_masks(settings: Settings, log: Log) -> GrammarMasks | None:
+    """What constrains answers to grammars; None, and said so, if the model's tokenizer does not allow it."""
+    if not settings.model.folder:
+        return None
+    try:
+        vocabulary = load_vocabulary(Path(settings.model.folder))
+    except Incompatible as error:
+        log.warn("no grammars", detail=str(error))
+        return None
+    return GrammarMasks(
+        Matchers(vocabulary, on_failure=lambda detail: log.warn("a grammar could not go on", detail=detail[:200]))
+    )
 
 
 def make_device(settings: Settings, num_threads: int) -> Device[Any]:

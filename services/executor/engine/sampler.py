@@ -2,7 +2,10 @@
 
 The draw is an inverse distribution function over the tokens that survive top-k, top-p and min-p, in the order of
 falling probability (ties: lower id first), at `keyed_uniform(seed, output position, choice)`, computed in float64.
-Reported log-probabilities are those of the model's own logits at temperature 1, before any bias or penalty.
+A grammar leaves some tokens, in the order of their ids; bias and penalties are applied as ever, then the choice is made
+among these alone.
+
+Reported log-probabilities are those of the model's own logits at temperature 1, before any mask, bias or penalty.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import DeviceBroken
 from baton.services.executor.engine.philox import keyed_uniform
 from baton.services.executor.engine.sequences import DeviceSequence
+from baton.services.grammar.matcher import TokenMask
 
 FIRST_CANDIDATES = 64  #: how many likely tokens are sorted before all of them are
+LOWEST_LOGIT = np.finfo(np.float32).min  #: of a token that is forbidden, but may be all that the grammar leaves
 COLUMN_LENGTH = 64  #: values whose largest stands for them when a border is looked for
 
 
@@ -39,12 +44,14 @@ def _sample_row(row: torch.Tensor, best: int, sequence: DeviceSequence, count: i
     params = sequence.sampling
     choices = range(sequence.choice, sequence.choice + count)
     position = len(sequence.tokens) - sequence.num_prompt_tokens
+    mask = None if sequence.grammar is None else sequence.grammar.mask()
     if _is_modified(params, sequence):
-        tokens = _choose(_modify_logits(row.numpy().astype(np.float64), params, sequence), params, position, choices)
-    elif params.temperature == 0:
+        logits = _modify_logits(row.numpy().astype(np.float64), params, sequence)
+        tokens = _choose(logits, mask, params, position, choices)
+    elif params.temperature == 0 and (mask is None or mask.allows(best)):
         tokens = [best] * count
     else:
-        tokens = _choose(row.numpy(), params, position, choices)
+        tokens = _choose(row.numpy(), mask, params, position, choices)
     if params.num_logprobs < 0:
         return tuple(SampledToken(choice, token) for choice, token in zip(choices, tokens, strict=True))
     logprobs = log_softmax(row.numpy().astype(np.float64))
@@ -90,7 +97,19 @@ def _penalize(logits: np.ndarray, params: SamplingParams, sequence: DeviceSequen
     logits[outputs] -= params.presence_penalty + params.frequency_penalty * times
 
 
-def _choose(logits: np.ndarray, params: SamplingParams, position: int, choices: range) -> list[int]:
+def _choose(
+    logits: np.ndarray, mask: TokenMask | None, params: SamplingParams, position: int, choices: range
+) -> list[int]:
+    """A token for each choice from [vocab_size] logits, of those that the mask allows."""
+    if mask is None:
+        return _choose_any(logits, params, position, choices)
+    allowed = mask.token_ids()
+    # `min_tokens` may forbid the end where the grammar leaves nothing else: then the grammar decides.
+    kept = _choose_any(np.maximum(logits[allowed], LOWEST_LOGIT), params, position, choices)
+    return [int(token) for token in allowed[kept]]
+
+
+def _choose_any(logits: np.ndarray, params: SamplingParams, position: int, choices: range) -> list[int]:
     if params.temperature == 0:
         return [int(logits.argmax())] * len(choices)
     uniforms = [keyed_uniform(params.seed, position, choice) for choice in choices]

@@ -9,6 +9,7 @@ import numpy as np
 from baton.core.executor.steps import NewSequence, StepItem, StepPlan
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import PlanRejected
+from baton.services.executor.engine.grammar_masks import GrammarMasks, SequenceGrammar
 
 
 def unpack_int32(data: bytes) -> array[int]:
@@ -21,7 +22,7 @@ def unpack_int32(data: bytes) -> array[int]:
 class DeviceSequence:
     """Tokens `[0, num_tokens)` are known; block `i` of the table holds positions from `i * block_size` on."""
 
-    __slots__ = ("blocks", "choice", "num_prompt_tokens", "sampling", "seq_id", "tokens")
+    __slots__ = ("blocks", "choice", "grammar", "num_prompt_tokens", "sampling", "seq_id", "tokens")
 
     def __init__(self, new: NewSequence) -> None:
         self.seq_id: int = new.seq_id
@@ -30,6 +31,7 @@ class DeviceSequence:
         self.sampling: SamplingParams = new.sampling
         self.choice: int = new.choice
         self.blocks: array[int] = array("i")  #: block table
+        self.grammar: SequenceGrammar | None = None  #: what its outputs must match
 
     def tokens_as_numpy(self) -> np.ndarray:
         """int32[num_tokens]; a copy, so that the array may grow."""
@@ -44,6 +46,7 @@ class SequenceTable:
         self._num_blocks = num_blocks
         self._vocab_size = vocab_size
         self._by_id: dict[int, DeviceSequence] = {}
+        self.masks: GrammarMasks | None = None  #: without it, plans with grammars are rejected
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -52,17 +55,27 @@ class SequenceTable:
         return self._by_id[seq_id]
 
     def apply(self, plan: StepPlan) -> list[DeviceSequence]:
-        """Drop, add and extend as the plan says; the sequences of its items, in the plan's order."""
+        """Drop, add and extend as the plan says; the sequences of its items, in the plan's order.
+
+        Begins to find the token masks that the plan's samples need.
+        """
         added = {new.seq_id: DeviceSequence(new) for new in plan.new}
         self._check(plan, added)
         for seq_id in plan.dropped:
             del self._by_id[seq_id]
         self._by_id.update(added)
+        for sequence in added.values():
+            if sequence.sampling.grammar and self.masks is not None:
+                sequence.grammar = self.masks.follow(
+                    sequence.sampling.grammar, sequence.tokens, sequence.num_prompt_tokens
+                )
         sequences = []
         for item in plan.items:
             sequence = self._by_id[item.seq_id]
             sequence.blocks.frombytes(item.new_block_ids)
             sequences.append(sequence)
+            if item.num_samples and sequence.grammar is not None:
+                sequence.grammar.look_ahead()
         return sequences
 
     def _check(self, plan: StepPlan, added: dict[int, DeviceSequence]) -> None:
@@ -75,6 +88,8 @@ class SequenceTable:
                 raise PlanRejected(f"step {plan.step_id} adds sequence {seq_id} twice")
             if len(sequence.tokens) and not 0 <= min(sequence.tokens) <= max(sequence.tokens) < self._vocab_size:
                 raise PlanRejected(f"sequence {seq_id} has a token outside [0, {self._vocab_size})")
+            if sequence.sampling.grammar and self.masks is None:
+                raise PlanRejected(f"sequence {seq_id} has a grammar: the model's tokenizer cannot be used with one")
         for copy in plan.copies:
             if not (0 <= copy.source < self._num_blocks and 0 <= copy.destination < self._num_blocks):
                 raise PlanRejected(f"step {plan.step_id} copies a block outside [0, {self._num_blocks})")

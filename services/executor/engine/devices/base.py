@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from baton.core.errors import ServingError
 from baton.core.executor.steps import StepPlan, StepResult
 from baton.core.layout import KvLayout
+from baton.services.executor.engine.grammar_masks import GrammarMasks
 
 
 class DeviceBroken(ServingError):
@@ -52,6 +53,10 @@ class Device(Protocol[CompletionT]):
     @property
     def kv_base_address(self) -> int:
         """Address of KV memory `[block][kv_layer][plane][slot][head][head_dim]`; fixed until `close`."""
+        ...
+
+    def use_grammars(self, masks: GrammarMasks) -> None:
+        """Before the first `launch`. Without it, plans with sequences that have a grammar are rejected."""
         ...
 
     def create_completion(self) -> CompletionT: ...

@@ -11,6 +11,7 @@ from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPl
 from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.kernels.native import is_supported
 from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
 from baton.services.executor.engine.models.config import DecoderConfig
@@ -46,6 +47,9 @@ class CpuDevice(HostQueue):
     @property
     def kv_base_address(self) -> int:
         return self.cache.base_address
+
+    def use_grammars(self, masks: GrammarMasks) -> None:
+        self._sequences.masks = masks
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()

@@ -16,6 +16,7 @@ from baton.core.layout import KvLayout
 from baton.core.sim import token_model
 from baton.core.wire.tokens import PromptScores, pack_scores
 from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
 
 FAKE_VOCAB_SIZE = 260  #: as the tiny model: 256 bytes and four specials
@@ -62,6 +63,9 @@ class FakeDevice(HostQueue):
     @property
     def kv_base_address(self) -> int:
         return self.kv.ctypes.data
+
+    def use_grammars(self, masks: GrammarMasks) -> None:
+        self._sequences.masks = masks
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
@@ -133,12 +137,16 @@ class FakeDevice(HostQueue):
     def _sample(self, sequence: DeviceSequence, digest: int, position: int, count: int) -> tuple[SampledToken, ...]:
         params = sequence.sampling
         logprobs = None if params.num_logprobs < 0 else TokenLogprobs(0.0, (), ())
+        mask = None if sequence.grammar is None else sequence.grammar.mask()
         sampled = []
         for choice in range(sequence.choice, sequence.choice + count):
             token = token_model.next_token(digest, params.seed, position, choice, self._num_drawn)
             may_end = bool(params.stop_token_ids) and position + 1 >= params.min_tokens
             if may_end and token_model.is_end(digest, params.seed, position, choice, self._end_one_in):
                 token = params.stop_token_ids[0]
+            if mask is not None and not mask.allows(token):
+                allowed = mask.token_ids()
+                token = int(allowed[token % len(allowed)])
             sampled.append(SampledToken(choice, token, logprobs))
         return tuple(sampled)
 
