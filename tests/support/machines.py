@@ -18,7 +18,7 @@ from baton.core.kv.demand import demand
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken
+from baton.core.wire.tokens import PromptScores, SampledToken, TokenLogprobs, pack_scores
 
 KEY = bytes(range(16))
 LAYOUT = KvLayout(2, 1, 4, "float32", 4, "model", "tokenizer")  #: 4 tokens and 256 bytes a block, 16 bytes a slot
@@ -63,11 +63,12 @@ def work(
     stop: tuple[int, ...] = (),
     layout: KvLayout = LAYOUT,
     router: Life = ROUTER.life,
+    num_prompt_logprobs: int = -1,
 ) -> m.Work:
     """What a router asks for these tokens, the last `prior` of which are outputs of earlier attempts."""
     root = root_of(layout, salt)
     hashes = hash_chain(KEY, root, packed(tokens[: len(tokens) - prior]), layout.block_size)
-    sampling = SamplingParams(max_tokens, temperature=0.0, stop_token_ids=stop)
+    sampling = SamplingParams(max_tokens, temperature=0.0, stop_token_ids=stop, num_prompt_logprobs=num_prompt_logprobs)
     return m.Work(router, packed(tokens), len(tokens), prior, root, hashes, sampling, num_choices, first_choice)
 
 
@@ -78,6 +79,12 @@ def sampled(*tokens: int, choice: int = 0) -> tuple[SampledToken, ...]:
 def next_token(item: StepItem, choice: int) -> int:
     """A token that no prompt has."""
     return 1_000_000 + 100 * item.seq_id + choice
+
+
+def scores_of(first: int, count: int) -> PromptScores:
+    """What the bench's device says of the prompt tokens from position `first` on."""
+    rows = (TokenLogprobs(-position / 4, (position,), (-position / 8,)) for position in range(first, first + count))
+    return pack_scores(first, rows)
 
 
 class ExecutorRig:
@@ -181,7 +188,8 @@ class ExecutorRig:
         for item in plan.items:
             first = choices.get(item.seq_id, 0)
             tokens = (SampledToken(first + i, token(item, first + i)) for i in range(item.num_samples))
-            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens)))
+            scores = scores_of(item.start + 1, item.num_scores) if item.num_scores else None
+            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens), scores))
         return StepResult(plan.step_id, tuple(items), 0.01)
 
     def finish_steps(self, token: Token = next_token, limit: int = 1000) -> list[Any]:
@@ -281,6 +289,13 @@ def send_to(rig: ExecutorRig, number: int, asked: m.Work, to: Peer = D, *, trans
     receive = m.Receive(transfer_id or number, AttemptId(number, 0), 0, packed(blocks), 1 << 40)
     rig.hear(to, receive)
     return rig.prefill(number, asked)
+
+
+def scores_told(commands: Iterable[Any]) -> list[tuple[AttemptId, int, int, PromptScores]]:
+    """(attempt, choice, offset, scores) of the Records among the commands that have any."""
+    sent = [c.message for c in commands if isinstance(c, Send) and isinstance(c.message, m.Records)]
+    records = [record for message in sent for record in message.records]
+    return [(r.id, r.choice, r.offset, r.prompt_scores) for r in records if r.prompt_scores is not None]
 
 
 def tokens_told(commands: Iterable[Any], number: int, choice: int = 0, attempt: int = 0) -> list[int]:

@@ -12,6 +12,7 @@ from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.core.router.machine import RouterCore
 from baton.core.wire import messages as m
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import PromptScores
 from tests.support.expect import messages
 from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, D, P, packed, prompt, root_of, sampled
 
@@ -25,6 +26,7 @@ class RouterRig:
         self.turns: list[tuple[Any, float, list[Any]]] = []
         self.answers: dict[tuple[int, int], list[int]] = {}
         self.finishes: dict[tuple[int, int], str] = {}
+        self.scores: dict[int, PromptScores] = {}  #: of prompts
         self.ends: dict[int, End] = {}
         self.submits: list[m.Submit] = []
         self.up(SCHEDULER, P, D)
@@ -50,6 +52,10 @@ class RouterRig:
         assert key not in self.finishes, "tokens after the finish"
         assert command.offset == len(answer), "a gap or a repetition"
         answer += [token.token for token in command.tokens]
+        if command.prompt_scores is not None:
+            assert command.request_id not in self.scores, "the prompt's scores twice"
+            assert (command.choice, command.offset) == (0, 0), "the prompt's scores, but no first token"
+            self.scores[command.request_id] = command.prompt_scores
         if command.finish:
             self.finishes[key] = command.finish
 
@@ -69,7 +75,8 @@ class RouterRig:
         tokens = packed(prompt(10, number % 50))
         root = root_of()
         hashes = hash_chain(KEY, root, tokens, LAYOUT.block_size)
-        sampling = SamplingParams(max_tokens, temperature=0.0)
+        num_prompt_logprobs = fields.pop("num_prompt_logprobs", -1)
+        sampling = SamplingParams(max_tokens, temperature=0.0, num_prompt_logprobs=num_prompt_logprobs)
         timeout_s = fields.pop("timeout_s", 60.0)
         return self.do(Arrive(number, tokens, 10, root, hashes, sampling, num_choices, timeout_s, **fields))
 
@@ -87,10 +94,18 @@ class RouterRig:
         return self.placed()
 
     def say(
-        self, peer: Peer, work_id: AttemptId, offset: int, *tokens: int, finish: str = "", choice: int = 0
+        self,
+        peer: Peer,
+        work_id: AttemptId,
+        offset: int,
+        *tokens: int,
+        finish: str = "",
+        choice: int = 0,
+        scores: PromptScores | None = None,
     ) -> list[Any]:
         """An executor's record."""
-        return self.hear(peer, m.Records((m.Record(work_id, choice, offset, sampled(*tokens), finish),)))
+        record = m.Record(work_id, choice, offset, sampled(*tokens), finish, prompt_scores=scores)
+        return self.hear(peer, m.Records((record,)))
 
     def fail(self, work_id: AttemptId, reason: Any, peer: Peer = D) -> list[Any]:
         return self.hear(peer, m.AttemptFailed(work_id, reason))

@@ -21,7 +21,7 @@ def score_prompt(
     """The scores of the tokens after positions `[start, start + num_scores)` of the sequence.
 
     `hidden` [num_scores, hidden_size] are these positions' rows after the last layer; `logits_of` makes
-    [num_rows, vocab_size] of a few of them. Raises DeviceBroken when a score is not finite.
+    [num_rows, vocab_size] of a few of them. Raises DeviceBroken when the largest logit of a row is not finite.
     """
     num_scores, first = len(hidden), start + 1
     num_top = sequence.sampling.num_prompt_logprobs
@@ -29,12 +29,12 @@ def score_prompt(
     top_ids, top_logprobs = bytearray(), bytearray()
     for index in range(0, num_scores, ROWS_AT_ONCE):
         rows = logits_of(hidden[index : index + ROWS_AT_ONCE]).to(torch.float64).numpy()
+        if not np.isfinite(rows.max(axis=1)).all():  # NaN if there is one
+            raise DeviceBroken("the model's logits are not finite")
         for position, row in enumerate(rows, index):
             values = log_softmax(row)
             top = most_likely(values, num_top)
             logprobs[position] = values[sequence.tokens[first + position]]
             top_ids += top.astype("<i4").tobytes()
             top_logprobs += values[top].astype("<f4").tobytes()
-    if not np.isfinite(logprobs).all():
-        raise DeviceBroken("the model's logits are not finite")
     return PromptScores(first, logprobs.tobytes(), bytes(top_ids), bytes(top_logprobs))

@@ -11,7 +11,10 @@ from baton.core.executor.steps import CopyBlock, NewSequence, StepItem, StepPlan
 from baton.core.ids import Role
 from baton.core.sim import token_model
 from baton.core.sim.env import Violation
+from baton.core.sim.reference import prompt_scores
+from baton.core.sim.scenario import Client
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import join_scores
 from tests.support.sim_parts import Bench
 
 PROMPT = [7, 1, 200, 3, 3, 90, 41, 0, 255, 16, 2]
@@ -24,6 +27,10 @@ def pack(values: list[int]) -> bytes:
 
 def new(seq_id: int, tokens: list[int] = PROMPT) -> NewSequence:
     return NewSequence(seq_id, pack(tokens), len(PROMPT), PARAMS, 0)
+
+
+def scored_new(seq_id: int, num_top: int) -> NewSequence:
+    return NewSequence(seq_id, pack(PROMPT), len(PROMPT), SamplingParams(9, seed=5, num_prompt_logprobs=num_top), 0)
 
 
 def device():
@@ -68,6 +75,28 @@ def test_chunks_and_decodes_give_the_tokens_of_the_model(bench: Bench, cut: int)
     for step in range(4):
         launch(bench, StepPlan(3 + step, (), (), (), (StepItem(1, 11 + step, 1, 1, b""),)))
     assert [token for tokens in results(bench) for token in tokens] == reference(5)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 7, 10])
+def test_chunks_give_the_scores_of_the_model(bench: Bench, cut: int) -> None:
+    new_ids = pack([5, 2, 7])
+    launch(bench, StepPlan(1, (), (scored_new(1, 2),), (), (StepItem(1, 0, cut, 0, new_ids, cut),)))
+    launch(bench, StepPlan(2, (), (), (), (StepItem(1, cut, 11 - cut, 1, b"", 10 - cut),)))
+    done = [event.result for event in bench.heard["unified0/1"] if isinstance(event, StepDone)]
+    client = Client(0.0, 0, tuple(PROMPT), SamplingParams(9, seed=5, num_prompt_logprobs=2))
+    parts = [result.items[0].scores for result in done if result.items[0].scores is not None]
+    assert join_scores(parts) == prompt_scores(client)
+
+
+def test_scores_are_those_of_what_memory_holds(bench: Bench) -> None:
+    bench.device._model = bench.device._model._replace(strict=False)
+    launch(bench, StepPlan(1, (), (scored_new(1, 0),), (), (StepItem(1, 0, 8, 0, pack([0, 1, 2])),)))
+    bench.device.memory.poison(0, 2, 3, "a test")
+    launch(bench, StepPlan(2, (), (), (), (StepItem(1, 8, 3, 1, b"", 2),)))
+    (item,) = [event.result for event in bench.heard["unified0/1"] if isinstance(event, StepDone)][1].items
+    digests = [token_model.prefix_digest(PROMPT[:end]) for end in (9, 10)]
+    right = [token_model.score(digest, token) for digest, token in zip(digests, PROMPT[9:], strict=True)]
+    assert [row.logprob for row in item.scores.unpack()] != right
 
 
 def test_a_prefix_that_memory_does_not_hold_is_a_violation(bench: Bench) -> None:
@@ -115,6 +144,8 @@ def test_a_third_step_in_the_queue_is_a_violation(bench: Bench) -> None:
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 5, 0, pack([0])),)),
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 1, pack([4])),)),
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 0, pack([8])),)),
+        StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 0, pack([0]), 5),)),
+        StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 11, 1, pack([0, 1, 2]), 11),)),
     ],
 )
 def test_a_plan_that_names_what_is_not_there_is_a_violation(bench: Bench, plan: StepPlan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from baton.core.errors import Reason
 from baton.core.ids import Life
@@ -17,9 +18,12 @@ from baton.core.wire.tokens import SampledToken
 ROUTER = Life("router0", 1)
 
 
-def accepted(max_tokens: int = 3, num_choices: int = 1, must_complete: bool = False) -> tuple[Oracle, Stream]:
+def accepted(
+    max_tokens: int = 3, num_choices: int = 1, must_complete: bool = False, num_prompt_logprobs: int = -1
+) -> tuple[Oracle, Stream]:
     oracle = Oracle(Env(1), draw_scenario(1))
-    client = Client(0.0, 0, (1, 2, 3), SamplingParams(max_tokens=max_tokens, seed=4), num_choices)
+    sampling = SamplingParams(max_tokens=max_tokens, seed=4, num_prompt_logprobs=num_prompt_logprobs)
+    client = Client(0.0, 0, (1, 2, 3), sampling, num_choices)
     return oracle, oracle.accept(ROUTER, 1, client, must_complete)
 
 
@@ -104,3 +108,29 @@ def test_after_a_stop_that_the_router_knows_no_token_may_come() -> None:
     with pytest.raises(Violation, match="nothing after a stop"):
         oracle.deliver(ROUTER, deliver(stream, 1, 2))
     oracle.end(ROUTER, End(1, None))
+
+
+def test_scores_of_the_prompt_come_once_with_the_first_token_of_the_first_choice() -> None:
+    oracle, stream = accepted(num_choices=2, num_prompt_logprobs=2)
+    scores = stream.prompt_scores
+    assert scores is not None
+    assert scores.is_complete(3)
+    oracle.deliver(ROUTER, deliver(stream, 0, 3, 1, "length"))
+    oracle.deliver(ROUTER, replace(deliver(stream, 0, 1), prompt_scores=scores))
+    with pytest.raises(Violation, match="right scores"):
+        oracle.deliver(ROUTER, replace(deliver(stream, 1, 2), prompt_scores=scores))
+    oracle.deliver(ROUTER, deliver(stream, 1, 3, 0, "length"))
+    oracle.end(ROUTER, End(1, None))
+
+
+def test_missing_incomplete_wrong_and_unasked_scores_are_violations() -> None:
+    oracle, stream = accepted(num_prompt_logprobs=0)
+    right = stream.prompt_scores
+    assert right is not None
+    cut, wrong = replace(right, logprobs=right.logprobs[:4]), replace(right, logprobs=bytes(8))
+    for scores in (None, cut, wrong):
+        with pytest.raises(Violation, match="right scores"):
+            oracle.deliver(ROUTER, replace(deliver(stream, 0, 1), prompt_scores=scores))
+    oracle, stream = accepted()
+    with pytest.raises(Violation, match="right scores"):
+        oracle.deliver(ROUTER, replace(deliver(stream, 0, 1), prompt_scores=right))

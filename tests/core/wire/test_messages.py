@@ -15,13 +15,14 @@ from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.wire import messages as m
 from baton.core.wire.codec import decode_message, decode_peer, encode_message, encode_peer, may_link
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken, TokenLogprobs
+from baton.core.wire.tokens import SampledToken, TokenLogprobs, pack_scores
 from tests.support.machines import D, P, packed, prompt, work
 
 ID, P_LIFE, D_LIFE = AttemptId(2**62, 3), P.life, D.life
 ORDER = m.Order(1, 2, 3)
 TOKEN = SampledToken(1, 7, TokenLogprobs(-0.5, (7, 8), (-0.5, -1.5)))
 RECORD = m.Record(ID, 1, 4, (TOKEN,), "stop", 8)
+SCORES = pack_scores(1, [TokenLogprobs(-0.5, (7, 8), (-0.25, -1.5)), TokenLogprobs(-2.0, (1, 2), (-0.125, -3.0))])
 S, R, X, L = Role.SCHEDULER, Role.ROUTER, Role.PREFILL, Role.LAUNCHER
 DEC = Role.DECODE
 
@@ -48,6 +49,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (X, S, m.Due(ID)),
     (DEC, S, m.Reclaim(2)),
     (DEC, R, m.Records((RECORD,))),
+    (DEC, R, m.Records((m.Record(ID, 0, 0, (TOKEN,), "", 0, SCORES),))),
     (R, DEC, m.RouterInventory(((ID, ((0, 4), (1, 0))),))),
     (DEC, R, m.Holding((ID,))),
     (R, X, m.Stop(ID, 1, 4)),
@@ -58,6 +60,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (X, DEC, m.ChunkPosted(1, 2, 3)),
     (X, DEC, m.ChunkLanded(1, 2)),
     (X, DEC, m.Sealed(1, 2, (TOKEN,))),
+    (X, DEC, m.Sealed(1, 2, (TOKEN,), SCORES)),
     (X, DEC, m.TransferClosed(1, None)),
     (X, DEC, m.TransferClosed(1, Reason.ABORTED, False)),
 ]
@@ -140,6 +143,7 @@ def test_trailing_fields_may_be_left_out_and_unknown_later_ones_are_ignored(send
         {"sampling": SamplingParams(0)},
         {"prompt": b"abc"},
         {"sampling": SamplingParams(1 << 40)},
+        {"sampling": SamplingParams(8, num_prompt_logprobs=1 << 20)},
     ],
     ids=str,
 )

@@ -7,7 +7,10 @@ import pytest
 
 from baton.core.executor.steps import CopyBlock, NewSequence, StepItem, StepPlan
 from baton.core.sim import token_model
+from baton.core.sim.reference import prompt_scores
+from baton.core.sim.scenario import Client
 from baton.core.wire.sampling import SamplingParams
+from baton.core.wire.tokens import join_scores
 from baton.services.executor.engine.devices.base import CompletionState, DeviceBroken, PlanRejected
 from baton.services.executor.engine.devices.fake import FakeDevice
 
@@ -48,6 +51,31 @@ def test_every_chunking_of_a_prompt_gives_the_same_tokens(cut: int) -> None:
     run(device, StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, cut, 0, pack(blocks[:used])),)))
     first = run(device, StepPlan(2, (), (), (), (StepItem(1, cut, 11 - cut, 1, pack(blocks[used:])),)))
     assert first + decode(device, 1, 11, 4) == whole_answer()
+
+
+@pytest.mark.parametrize("cut", range(1, 11))
+def test_every_chunking_of_a_prompt_gives_the_scores_of_the_pure_token_model(cut: int) -> None:
+    device = FakeDevice(8, BLOCK)
+    params = SamplingParams(max_tokens=8, seed=5, num_prompt_logprobs=3)
+    first = StepItem(1, 0, cut, 0, pack([5, 2, 7]), cut)
+    device.launch(StepPlan(1, (), (NewSequence(1, pack(PROMPT), 11, params, 0),), (), (first,)))
+    device.launch(StepPlan(2, (), (), (), (StepItem(1, cut, 11 - cut, 1, b"", 10 - cut),)))
+    parts = [device.collect(step).items[0].scores for step in (1, 2)]
+    client = Client(0.0, 0, tuple(PROMPT), params)
+    assert join_scores([part for part in parts if part is not None]) == prompt_scores(client)
+
+
+def test_a_stale_slot_gives_wrong_scores() -> None:
+    device = FakeDevice(8, BLOCK)
+    params = SamplingParams(max_tokens=8, num_prompt_logprobs=0)
+    sequence = NewSequence(1, pack(PROMPT), 11, params, 0)
+    device.launch(StepPlan(1, (), (sequence,), (), (StepItem(1, 0, 8, 0, pack([0, 1, 2])),)))
+    device.kv[1, :, 3] += 1  # what the next chunk reads first
+    device.launch(StepPlan(2, (), (), (), (StepItem(1, 8, 3, 1, b"", 2),)))
+    scores = device.collect(2).items[0].scores
+    right = [token_model.score(token_model.prefix_digest(PROMPT[:end]), PROMPT[end]) for end in (9, 10)]
+    assert scores is not None
+    assert [row.logprob for row in scores.unpack()] != right
 
 
 def test_the_tokens_are_those_of_the_pure_token_model() -> None:
@@ -110,6 +138,8 @@ def test_a_plan_that_names_unknown_things_changes_nothing() -> None:
         StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 4, 0, pack([4])),)),
         StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 4, 1, pack([0])),)),
         StepPlan(1, (), (new(1, [300]),), (), ()),
+        StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 4, 0, pack([0]), 5),)),
+        StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 11, 1, pack([0, 1, 2]), 11),)),
         StepPlan(1, (), (), (CopyBlock(0, 4, 1),), ()),
     ]
     for plan in bad:
