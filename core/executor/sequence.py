@@ -168,7 +168,7 @@ class SequenceGroup:
         self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
         self.num_cached = 0  #: prompt tokens found in the prefix index
         self.score_parts: list[PromptScores] = []  #: of the steps so far, while the prompt is computed
-        self.prompt_scores: PromptScores | None = None  #: if asked for: with the first choice's first token
+        self.prompt_scores: PromptScores | None = None  #: if asked for; kept for a router that has lost them
         self.is_due = False  #: writing end: the scheduler was told that a decode executor is needed
         self.incoming: Incoming | None = None
         self.outgoing: Outgoing | None = None
