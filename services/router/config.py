@@ -32,6 +32,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_salt_bytes: int = 256
     max_priority: int = 9  #: 0 is the most urgent and the default: a client can only stand back
     num_tokenizer_threads: int = 2
+    cors_allow_origins: tuple[str, ...] = ()  #: pages that browsers let call this; * for all; none by default
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from baton.core.wire.messages import Roster
 from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.app import Providers, create_app
-from baton.services.router.http.auth import read_api_keys
+from baton.services.router.http.auth import load_api_keys
 from baton.services.router.http.server import HttpServer
 from baton.services.router.text.model_folder import load_router_model
 from baton.services.runtime.admin import turn_works
@@ -79,7 +79,7 @@ class Front:
         folder = Path(settings.model.folder)
         ring = KeyRing(Path(settings.link.keys), settings.service.name)
         config = http_config(settings.http, folder)
-        api_keys = read_api_keys(Path(config.api_keys_file)) if config.api_keys_file else None
+        api_keys = load_api_keys(config.api_keys_file, config.api_keys, ring.hash_key, config.max_priority)
         self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
         model, own = load_router_model(folder, ring.hash_key), self.process.own
         self.front = FrontEnd(self.process.driver.post, model, config, wire_id_of=lambda number: wire_id(own, number))

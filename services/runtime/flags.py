@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from baton.core.ids import Role
+from baton.services.runtime.secret import Secret
 from baton.services.runtime.settings import ROLE_SECTIONS, SECTIONS
 
 #: keys whose flag has a better name than the key
@@ -25,6 +26,8 @@ def service_parser(role: Role) -> argparse.ArgumentParser:
             continue
         group = parser.add_argument_group(section)
         for field in msgspec.structs.fields(SECTIONS[section]):
+            if field.type == Secret | None:  # every user of the machine sees command lines
+                continue
             flag = _FLAG_NAMES.get((section, field.name), field.name).replace("_", "-")
             group.add_argument(f"--{flag}", dest=f"{section}.{field.name}", default=None, metavar=_metavar(field.type))
     return parser

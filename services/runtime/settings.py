@@ -18,6 +18,7 @@ from baton.core.errors import ServingError
 from baton.core.ids import Role
 from baton.services.router.config import HttpConfig
 from baton.services.runtime.ranges import check_ranges
+from baton.services.runtime.secret import Secret, decode_secret, encode_secret
 
 SCHEDULER_ENDPOINT = "tcp://127.0.0.1:8100"
 
@@ -80,7 +81,8 @@ class HttpSettings(HttpConfig, frozen=True, kw_only=True):
     served_names: tuple[str, ...] = ()  #: the model folder's name if empty
     host: str = "127.0.0.1"
     port: int = 8000
-    api_keys_file: str = ""  #: one key a line; no keys, no authentication
+    api_keys_file: str = ""  #: one key a line with its limits; no keys, no authentication
+    api_keys: Secret | None = None  #: the same lines themselves, from $BATON_API_KEYS; there is no flag for it
 
 
 Knobs = ExecutorConfig | SchedulerConfig | RouterConfig
@@ -108,6 +110,8 @@ ROLE_SECTIONS: dict[Role, tuple[str, ...]] = {
     Role.UNIFIED: ("service", "link", "model", "device", "executor", "unified"),
 }
 
+OWN_VARIABLES = {"BATON_API_KEYS": ("http", "api_keys")}
+
 Layer = Mapping[str, Mapping[str, Any]]
 
 
@@ -125,7 +129,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def as_line(self) -> str:
         """What this role reads of it as one line of JSON, for the log."""
         sections = {name: getattr(self, name) for name in ROLE_SECTIONS[self.role] if hasattr(self, name)}
-        return msgspec.json.encode({"role": self.role.name, **sections, "knobs": self.knobs}).decode()
+        told = {"role": self.role.name, **sections, "knobs": self.knobs}
+        return msgspec.json.encode(told, enc_hook=encode_secret).decode()
 
 
 def load_settings(role: Role, file: Path | None, environment: Mapping[str, str], flags: Layer) -> Settings:
@@ -155,13 +160,17 @@ def read_file(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """`BATON_LINK_LISTEN=…` is the key `listen` of section `link`; variables of no section are not ours."""
+    """`BATON_LINK_LISTEN=…` is the key `listen` of section `link`; variables of no section are not ours, but for those
+    that have a name of their own."""
     found: dict[str, dict[str, Any]] = {}
     for variable, text in environment.items():
         prefix, _, rest = variable.partition("_")
         section, _, key = rest.lower().partition("_")
         if prefix == "BATON" and section in SECTIONS and key:
             found.setdefault(section, {})[key] = text
+    for variable, (section, key) in OWN_VARIABLES.items():
+        if variable in environment:
+            found.setdefault(section, {})[key] = environment[variable]
     return found
 
 
@@ -170,7 +179,7 @@ def check_keys(layer: Layer) -> None:
         if section not in SECTIONS:
             raise SettingsInvalid(f"[{section}] is no section; there are {', '.join(SECTIONS)}")
         if not isinstance(values, Mapping):
-            raise SettingsInvalid(f"{section} = {values!r} belongs to no section")
+            raise SettingsInvalid(f"{section} belongs to no section")
         for key in values:
             if key not in SECTIONS[section].__struct_fields__:
                 raise SettingsInvalid(f"{section}.{key} is no setting")
@@ -186,7 +195,7 @@ def _parse(section: str, values: Mapping[str, Any]) -> msgspec.Struct:
         for key, value in values.items()
     }
     try:
-        return msgspec.convert(prepared, kind, strict=False)
+        return msgspec.convert(prepared, kind, strict=False, dec_hook=decode_secret)
     except msgspec.ValidationError as error:
         raise SettingsInvalid(f"[{section}] {error}") from error
 

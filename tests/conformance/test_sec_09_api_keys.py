@@ -3,52 +3,141 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from baton.services.router.http.auth import ApiKeys, NoApiKeys, read_api_keys
+from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.auth import ApiKeys
+from baton.services.router.http.key_file import NoApiKeys, parse_keys, read_key_file
 from baton.services.router.text.model_folder import RouterModel
-from tests.services.router.rig import open_rig
+from tests.services.router.rig import Rig, open_rig
 
+KEY = "first-key-0123456789"
+KEYS = ApiKeys(parse_keys(f"{KEY}\nclé-0123456789-0123\n", "test", 9), bytes(16))
 PATHS = [
-    "/v1/models", "/v1/completions", "/v1/chat/completions", "/metrics", "/nothing", "//v1/models", "/V1/models/",
-    "/v1%2fmodels", "/v1/../v1/models", "/health/../v1/models", "/health/", "//health", "/", "/health%2f..%2fmetrics",
+    "/nothing", "//v1/models", "/V1/models/", "/v1%2fmodels", "/v1/../v1/models", "/health/../v1/models", "/health/",
+    "//health", "/", "/health%2f..%2fmetrics", "/health;/../v1/models", "/health/v1/models", "/HEALTH", "/ready/",
 ]  # fmt: skip
-KEYS = ApiKeys(("first-key", "clé"))
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+OPEN = ("/health", "/ready")
+WRONG = [
+    b"", b"Bearer", b"Bearer ", b"Bearer first-key-012345678", b"Bearer first-key-01234567890", b"Bearer \xff\xfe",
+    b"Bearer FIRST-KEY-0123456789", b"Bearer first-key-0123456789,x", b"Basic first-key-0123456789",
+    b"first-key-0123456789",
+]  # fmt: skip
+PAGE = "https://app.example"
+CORS = {"off": (), "on": (PAGE,), "any": ("*",)}
+ORIGIN = f"Origin: {PAGE}".encode()
+PREFLIGHT = (ORIGIN, b"Access-Control-Request-Method: POST")
 
 
-async def status_of(port: int, method: str, path: str, authorization: bytes) -> int:
+async def status_of(port: int, method: str, path: str, authorization: bytes, *headers: bytes) -> int:
     """Sent as raw bytes, so that no client tidies the path."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n".encode()
-    writer.write(head + (b"Authorization: " + authorization + b"\r\n" if authorization else b"") + b"\r\n")
+    lines = [*headers, *([b"Authorization: " + authorization] if authorization else [])]
+    writer.write(head + b"".join(line + b"\r\n" for line in lines) + b"\r\n")
     status = int((await reader.read()).split()[1])
     writer.close()
     await writer.wait_closed()
     return status
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS"])
-async def test_sec_09_no_path_and_no_method_is_open_without_a_valid_key(model: RouterModel, method: str) -> None:
-    wrong = [b"", b"Bearer", b"Bearer ", b"Bearer first-key-", b"Basic first-key", b"first-key", b"Bearer \xff\xfe"]
+def routes(rig: Rig) -> list[str]:
+    """A path of each route that the application has."""
+
+    async def health() -> tuple[bool, dict[str, str]]:
+        return True, {}
+
+    app = create_app(rig.front, rig.front.config, Providers(health, lambda: (True, {}), bytes), KEYS)
+    return [resource.canonical.replace("{name}", "tiny") for resource in app.router.resources()]
+
+
+def disguises(path: str) -> Iterator[str]:
+    """Of a closed route: ways to write it that a check of the text could miss."""
+    first, rest = path[1], path[2:]
+    yield path
+    yield f"/{path}"
+    yield f"{path}/"
+    yield path.upper()
+    yield "/" + path[1:].replace("/", "%2f")
+    yield f"/%2f{path[1:]}"
+    yield f"/%{ord(first):02x}{rest}"
+    yield f"/health/..{path}"
+    yield f"http://x{path}"
+    yield f"{path}?api_key={KEY}&key={KEY}&access_token={KEY}&authorization=Bearer%20{KEY}"
+    yield f"{path}?/health"
+    yield f"{path}#/health"
+
+
+@pytest.mark.parametrize("cors", CORS)
+@pytest.mark.parametrize("method", METHODS)
+async def test_sec_09_no_route_is_open_without_a_valid_key_however_it_is_written(
+    model: RouterModel, method: str, cors: str
+) -> None:
+    async with open_rig(model, KEYS, stop_grace_s=0.5, cors_allow_origins=CORS[cors]) as rig:
+        closed = [path for path in routes(rig) if path not in OPEN]
+        assert {"/v1/completions", "/v1/chat/completions", "/v1/models", "/metrics"} <= set(closed)
+        for path in [*PATHS, *itertools.chain.from_iterable(map(disguises, closed))]:
+            for authorization in (b"", b"Bearer second-key-0123456789"):
+                assert await status_of(rig.port, method, path, authorization, ORIGIN) == 401, (path, authorization)
+        for path in OPEN:
+            expected = 200 if method in ("GET", "HEAD") else 401
+            assert await status_of(rig.port, method, path, b"", ORIGIN) == expected, path
+        assert rig.machine.events == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_sec_09_nothing_that_is_not_a_key_opens_a_route(model: RouterModel, method: str) -> None:
     async with open_rig(model, KEYS, stop_grace_s=0.5) as rig:
-        for path in PATHS:
-            for authorization in wrong:
+        for path in [path for path in routes(rig) if path not in OPEN]:
+            for authorization in WRONG:
                 assert await status_of(rig.port, method, path, authorization) == 401, (path, authorization)
-        for path in ("/health", "/ready"):
-            assert await status_of(rig.port, "GET", path, b"") == 200
+
+
+async def test_sec_09_only_a_preflight_of_an_allowed_page_is_answered_without_a_key(model: RouterModel) -> None:
+    async with open_rig(model, KEYS, stop_grace_s=0.5, cors_allow_origins=(PAGE,)) as rig:
+        other = (b"Origin: https://other.example", PREFLIGHT[1])
+        for path in routes(rig):
+            assert await status_of(rig.port, "OPTIONS", path, b"", *PREFLIGHT) == 204
+            for headers in ((), PREFLIGHT[:1], PREFLIGHT[1:], other):
+                assert await status_of(rig.port, "OPTIONS", path, b"", *headers) == 401, (path, headers)
+            if path not in OPEN:
+                for method in ("GET", "POST"):
+                    assert await status_of(rig.port, method, path, b"", *PREFLIGHT) == 401, (path, method)
+        assert rig.machine.events == []
+
+
+async def test_sec_09_without_cors_a_preflight_needs_a_key_as_everything_does(model: RouterModel) -> None:
+    async with open_rig(model, KEYS, stop_grace_s=0.5) as rig:
+        for path in routes(rig):
+            assert await status_of(rig.port, "OPTIONS", path, b"", *PREFLIGHT) == 401, path
 
 
 async def test_sec_09_every_key_opens_what_is_there(model: RouterModel) -> None:
     async with open_rig(model, KEYS, stop_grace_s=0.5) as rig:
-        for authorization in (b"Bearer first-key", b"bearer  first-key", "Bearer clé".encode()):
-            assert await status_of(rig.port, "GET", "/v1/models", authorization) == 200
-        assert await status_of(rig.port, "GET", "/nothing", b"Bearer first-key") == 404
+        for authorization in (f"Bearer {KEY}", f"bearer  {KEY}", "Bearer clé-0123456789-0123"):
+            assert await status_of(rig.port, "GET", "/v1/models", authorization.encode()) == 200
+        assert await status_of(rig.port, "GET", "/nothing", f"Bearer {KEY}".encode()) == 404
 
 
-def test_sec_09_a_file_without_keys_does_not_open_the_server(tmp_path: Path) -> None:
+async def test_sec_09_a_refusal_names_the_scheme_and_reads_no_body(model: RouterModel) -> None:
+    async with open_rig(model, KEYS, stop_grace_s=0.5) as rig:
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")  # and no body
+        answer = (await reader.read()).decode()
+        writer.close()
+        assert answer.startswith("HTTP/1.1 401 ")
+        assert "\r\nWWW-Authenticate: Bearer\r\n" in answer
+        assert "\r\nConnection: close\r\n" in answer
+
+
+@pytest.mark.parametrize("text", ["", "\n  \n", "# only a comment\n"])
+def test_sec_09_a_file_without_keys_does_not_open_the_server(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys"
-    path.write_text("\n  \n", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(NoApiKeys):
-        read_api_keys(path)
+        read_key_file(path, 9)

@@ -1,4 +1,4 @@
-"""The HTTP application: routes, the error shape of everything that goes wrong in them, and the access log."""
+"""The HTTP application: routes, who may call them, the error shape of what goes wrong in them, and the access log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.access_log import PROBES, begin_entry, write_entry
-from baton.services.router.http.auth import ApiKeys
+from baton.services.router.http.auth import ApiKeys, key_middleware, show_limits
+from baton.services.router.http.cors import CorsPolicy, preflight_middleware, show_policy
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,6 +33,8 @@ def json_error(error: ApiError) -> web.Response:
     response = web.Response(status=error.status, body=error.body(), content_type="application/json")
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(error.retry_after_s)
+    if error.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
@@ -41,8 +44,8 @@ def from_http(error: web.HTTPException) -> ApiError:
     return ApiError(error.status, error.reason, code=code)
 
 
-def error_middleware(front: FrontEnd, config: HttpConfig, api_keys: ApiKeys | None) -> Any:
-    """Lets in who may come in, answers whatever a handler raises on purpose, and writes the access log."""
+def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
+    """Answers whatever is raised on purpose behind it, and writes the access log."""
 
     @web.middleware
     async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -54,8 +57,6 @@ def error_middleware(front: FrontEnd, config: HttpConfig, api_keys: ApiKeys | No
             if len(request.headers) > config.max_headers:
                 limit = f"{len(request.headers)} headers, the limit is {config.max_headers}"
                 raise ApiError(431, limit, code="too_many_headers")
-            if api_keys is not None:
-                api_keys.check(request)
             response = await handler(request)
         except (ApiError, web.HTTPException) as raised:
             error = raised if isinstance(raised, ApiError) else from_http(raised)
@@ -135,8 +136,14 @@ def create_app(
     front: FrontEnd, config: HttpConfig, providers: Providers, api_keys: ApiKeys | None = None
 ) -> web.Application:
     """All routes; without keys anybody may call them. Serve it with `HttpServer`, which sets up the connections."""
-    middleware = error_middleware(front, config, api_keys)
-    app = web.Application(middlewares=[middleware], client_max_size=config.max_body_bytes + 1)
+    policy = CorsPolicy(config.cors_allow_origins)
+    middlewares = [
+        error_middleware(front, config),
+        preflight_middleware(policy),
+        key_middleware(api_keys, config.retry_after_s),
+    ]
+    app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes + 1)
+    app.on_response_prepare.extend([show_policy(policy), show_limits])
     completions = Completions(front, config)
     app.router.add_post("/v1/completions", completions.completion)
     app.router.add_post("/v1/chat/completions", completions.chat)
