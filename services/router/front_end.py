@@ -12,13 +12,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
+import msgspec
+
 from baton.core.errors import Reason
 from baton.core.router.events import Arrive, ClientGone, End, RouterCommand, RouterEvent, StopAt
 from baton.core.wire.sampling import SamplingParams
-from baton.services.router.api.types import Ask
+from baton.services.router.api.ask import Ask
+from baton.services.router.api.ranges import at_most
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.errors import ApiError, from_reason, invalid, shutting_down
-from baton.services.router.streams import RequestStream
+from baton.services.router.http.auth import ANYBODY, Client
+from baton.services.router.streams import Part, RequestStream
 from baton.services.router.text.choice_text import ChoiceText
 from baton.services.router.text.detokenize import Undecodable
 from baton.services.router.text.model_folder import RouterModel
@@ -64,6 +68,8 @@ class FrontEnd:
         if isinstance(command, End):
             del self._streams[command.request_id]
             stream.end(command, self._failure(command))
+            if stream.failure is not None:
+                self.leave(stream)
             return
         try:
             offset = stream.deliver(command)
@@ -99,37 +105,46 @@ class FrontEnd:
         finally:
             self._intakes.discard(limit)
 
-    async def enter(self, ask: Ask) -> RequestStream:
+    async def enter(self, ask: Ask, client: Client = ANYBODY) -> RequestStream:
         """Tokenize, check against the limits and hand over to the machine; the caller must `leave` the stream."""
         limits = self.limits
         if limits is None:
             raise from_reason(Reason.NO_EXECUTOR, {}, self.config.retry_after_s)
-        prompt = await self._threads.encode(ask, limits)
+        prompts = await self._threads.encode(ask, limits, client.salt_prefix)
         if self.is_shut:
             raise self.stopping()
-        sampling = self._sampling(ask, resolve_max_tokens(ask, prompt.num_tokens, limits))
-        self._last_id += 1
-        stream = self._new_stream(ask, prompt, sampling)
-        self._streams[stream.request_id] = stream
-        self._submit(
-            Arrive(
-                stream.request_id,
-                prompt.tokens,
-                prompt.num_tokens,
-                prompt.root,
-                prompt.hashes,
-                sampling,
-                ask.num_choices,
-                ask.timeout_s,
-                ask.priority_class,
+        if ask.scores_prompt:
+            longest = max(prompt.num_tokens for prompt in prompts)
+            at_most(ask.blame.prompt, longest, self.config.max_scored_prompt_tokens, "tokens to score")
+        lengths = [resolve_max_tokens(ask, prompt.num_tokens, limits) for prompt in prompts]
+        seed = ask.sampling.seed if ask.has_seed else self._new_seed()
+        stream = self._new_stream(ask, prompts)
+        for (request_id, part), max_tokens in zip(stream.parts.items(), lengths, strict=True):
+            if stream.is_over:
+                break
+            self._streams[request_id] = stream
+            prompt = part.prompt
+            self._submit(
+                Arrive(
+                    request_id,
+                    prompt.tokens,
+                    prompt.num_tokens,
+                    prompt.root,
+                    prompt.hashes,
+                    self._sampling(ask, max_tokens, seed),
+                    ask.num_choices,
+                    ask.timeout_s,
+                    ask.priority_class,
+                    client.tenant,
+                )
             )
-        )
         return stream
 
     def leave(self, stream: RequestStream, reason: Reason = Reason.ABORTED) -> None:
-        """The client's side is over; the machine hears of it unless it has ended the request already."""
-        if self._streams.pop(stream.request_id, None) is not None:
-            self._submit(ClientGone(stream.request_id, reason))
+        """The client's side is over; the machine hears of what it has not ended already."""
+        for request_id in stream.parts:
+            if self._streams.pop(request_id, None) is not None:
+                self._submit(ClientGone(request_id, reason))
 
     def stopping(self) -> ApiError:
         """What is said to those that are not served any more."""
@@ -144,7 +159,7 @@ class FrontEnd:
 
     def _shut(self) -> None:
         self.is_shut = True
-        for stream in list(self._streams.values()):
+        for stream in dict.fromkeys(self._streams.values()):
             self.leave(stream, Reason.DRAINING)
             stream.fail(self.stopping())
         for limit in self._intakes:
@@ -174,43 +189,37 @@ class FrontEnd:
     def _failure(self, end: End) -> ApiError | None:
         return None if end.error is None else from_reason(end.error, end.numbers, self.config.retry_after_s)
 
-    def _new_stream(self, ask: Ask, prompt: Prompt, sampling: SamplingParams) -> RequestStream:
-        table = self.model.table
-        choices = [ChoiceText(table, ask.stop, sampling.stop_token_ids, ask.min_tokens) for _ in range(ask.num_choices)]
-        return RequestStream(self._last_id, prompt.num_tokens, choices)
+    def _new_stream(self, ask: Ask, prompts: list[Prompt]) -> RequestStream:
+        table, sampling = self.model.table, ask.sampling
+        ends = self._ends(ask)
+        parts: dict[int, Part] = {}
+        for index, prompt in enumerate(prompts):
+            choices = [ChoiceText(table, ask.stop, ends, sampling.min_tokens) for _ in range(ask.num_choices)]
+            self._last_id += 1
+            parts[self._last_id] = Part(prompt, index * ask.num_choices, choices)
+        return RequestStream(parts, ask.scores_prompt)
 
-    def _sampling(self, ask: Ask, max_tokens: int) -> SamplingParams:
-        ends = () if ask.ignore_eos else self.model.info.eos_token_ids
-        return SamplingParams(
-            max_tokens=max_tokens,
-            temperature=ask.temperature,
-            top_k=ask.top_k,
-            top_p=ask.top_p,
-            min_p=ask.min_p,
-            presence_penalty=ask.presence_penalty,
-            frequency_penalty=ask.frequency_penalty,
-            repetition_penalty=ask.repetition_penalty,
-            seed=self._new_seed() if ask.seed is None else ask.seed & ((1 << 63) - 1),
-            min_tokens=ask.min_tokens,
-            ignore_eos=ask.ignore_eos,
-            stop_token_ids=tuple(dict.fromkeys((*ends, *ask.stop_token_ids))),
-            logit_bias=ask.logit_bias,
-            num_logprobs=ask.num_logprobs,
-        )
+    def _sampling(self, ask: Ask, max_tokens: int, seed: int) -> SamplingParams:
+        return msgspec.structs.replace(ask.sampling, max_tokens=max_tokens, seed=seed, stop_token_ids=self._ends(ask))
+
+    def _ends(self, ask: Ask) -> tuple[int, ...]:
+        ends = () if ask.sampling.ignore_eos else self.model.info.eos_token_ids
+        return tuple(dict.fromkeys((*ends, *ask.sampling.stop_token_ids)))
 
 
 def resolve_max_tokens(ask: Ask, num_prompt_tokens: int, limits: Limits) -> int:
     """How many tokens each choice may have; a 400 with the numbers where the context cannot hold them."""
     room = limits.max_model_len - num_prompt_tokens
-    wanted = ask.max_tokens
+    wanted, least = ask.max_tokens, ask.sampling.min_tokens
     if wanted is None:
         default = room if ask.max_tokens_default is None else ask.max_tokens_default
-        wanted = max(1, min(room, max(default, ask.min_tokens)))
-    if max(wanted, ask.min_tokens) > room:
+        wanted = min(room, max(default, least))
+    wanted = max(1, wanted)  # where only the prompt is wanted one token is made, and not shown
+    if max(wanted, least) > room:
         raise invalid(
             f"the context has {limits.max_model_len} tokens: {num_prompt_tokens} are in the prompt and "
-            f"{max(wanted, ask.min_tokens)} are asked for",
-            ask.length_param if room > 0 else ask.prompt_param,
+            f"{max(wanted, least)} are asked for",
+            ask.blame.length if room > 0 else ask.blame.prompt,
             "context_length_exceeded",
         )
     return wanted

@@ -81,7 +81,7 @@ class Front:
         config = http_config(settings.http, folder)
         api_keys = load_api_keys(config.api_keys_file, config.api_keys, ring.hash_key, config.max_priority)
         self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
-        model, own = load_router_model(folder, ring.hash_key), self.process.own
+        model, own = load_router_model(folder, ring.hash_key, config.tool_format), self.process.own
         self.front = FrontEnd(self.process.driver.post, model, config, wire_id_of=lambda number: wire_id(own, number))
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)

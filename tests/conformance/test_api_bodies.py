@@ -25,7 +25,7 @@ async def refused(rig: Rig, path: str, body: Any, status: int = 400, **options: 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"prompt": ""}, {"prompt": [""]}, {"prompt": []}, {"prompt": [[]]}, {"max_tokens": 0, "echo": True}],
+    [{"prompt": ""}, {"prompt": [""]}, {"prompt": []}, {"prompt": [[]]}, {"max_tokens": 0}],
 )
 async def test_api_01_work_of_no_length_is_refused(rig: Rig, fields: dict[str, Any]) -> None:
     error = await refused(rig, "/v1/completions", {"model": "tiny", "prompt": "x"} | fields)
@@ -165,20 +165,27 @@ async def test_wrong_types_and_ranges_are_refused_by_name(
         ("/v1/completions", {"logprobs": True}, "logprobs"),
         ("/v1/completions", {"best_of": 3}, "best_of"),
         ("/v1/completions", {"suffix": "end"}, "suffix"),
-        ("/v1/completions", {"echo": True}, "echo"),
-        ("/v1/completions", {"prompt": ["a", "b"]}, "prompt"),
+        ("/v1/completions", {"prompt": ["a"] * 65}, "prompt"),
+        ("/v1/completions", {"prompt": ["a"] * 64, "n": 3}, "n"),
+        ("/v1/completions", {"prompt_logprobs": 21}, "prompt_logprobs"),
+        ("/v1/completions", {"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
         ("/v1/completions", {"prompt": [1, "a"]}, "prompt"),
         ("/v1/completions", {"prompt": None}, "prompt"),
         ("/v1/completions", {"messages": []}, "messages"),
         ("/v1/chat/completions", {"logprobs": 3}, "logprobs"),
         ("/v1/chat/completions", {"top_logprobs": 3}, "top_logprobs"),
         ("/v1/chat/completions", {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-        ("/v1/chat/completions", {"tools": []}, "tools"),
-        ("/v1/chat/completions", {"response_format": {"type": "json_object"}}, "response_format.type"),
+        ("/v1/chat/completions", {"functions": []}, "functions"),
+        ("/v1/chat/completions", {"response_format": {"type": "xml"}}, "response_format.type"),
+        ("/v1/chat/completions", {"response_format": {"type": "json_object"}, "ignore_eos": True}, "ignore_eos"),
+        ("/v1/chat/completions", {"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
+        ("/v1/chat/completions", {"tool_choice": "required"}, "tool_choice"),
+        ("/v1/chat/completions", {"store": True}, "store"),
+        ("/v1/chat/completions", {"n": 17}, "n"),
         ("/v1/chat/completions", {"max_tokens": 5, "max_completion_tokens": 6}, "max_completion_tokens"),
-        ("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+        ("/v1/chat/completions", {"messages": [{"role": "critic", "content": "x"}]}, "messages[0].role"),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
-        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x", "name": "n"}]}, "messages[0].name"),
         (
             "/v1/chat/completions",
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},

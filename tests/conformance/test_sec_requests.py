@@ -9,6 +9,7 @@ import pytest
 
 from baton.core.errors import Reason
 from baton.core.router.events import Arrive, End
+from baton.services.router.api.ask import ChatPrompt
 from baton.services.router.errors import ApiError
 from baton.services.router.text.chat_template import ChatTemplate
 from tests.services.router.rig import IM_END, IM_START, Rig, prompt_ids
@@ -64,12 +65,12 @@ def test_sec_04_an_operators_template_has_a_budget_and_a_sandbox() -> None:
     ticks = iter(range(1000))
     endless = ChatTemplate("{% for i in range(99999) %}x{{ i }}{% endfor %}", {}, 5.0, lambda: float(next(ticks)))
     with pytest.raises(ApiError, match="too long"):
-        endless.render([], 1 << 30)
+        endless.render(ChatPrompt([]), 1 << 30)
     with pytest.raises(ApiError, match="too much"):
-        ChatTemplate("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", {}).render([], 1000)
+        ChatTemplate("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", {}).render(ChatPrompt([]), 1000)
     for source in ("{{ messages.__class__.__mro__ }}", "{{ messages.append(1) }}", "{{ range(10**9) }}"):
         with pytest.raises(ApiError):
-            ChatTemplate(source, {}).render([], 1000)
+            ChatTemplate(source, {}).render(ChatPrompt([]), 1000)
 
 
 async def test_control_tokens_that_a_message_spells_stay_text(rig: Rig) -> None:

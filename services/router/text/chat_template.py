@@ -15,11 +15,11 @@ import jinja2.parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from baton.core.errors import Incompatible
+from baton.services.router.api.ask import ChatPrompt
 from baton.services.router.errors import invalid
 
-Message = dict[str, str]
-#: what templates test for: a prompt to be answered, without tools and documents
-SETTING = {"add_generation_prompt": True, "tools": None, "documents": None}
+#: what templates test for: a prompt to be answered, without documents
+SETTING = {"add_generation_prompt": True, "documents": None}
 
 
 class Refusal(jinja2.TemplateError):
@@ -65,16 +65,17 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise Incompatible(f"the chat template cannot be read: {error}") from error
         self._variables = variables
+        self.source = source
         self._budget_s = budget_s
         self._clock = clock
 
-    def render(self, messages: list[Message], max_chars: int) -> str:
+    def render(self, chat: ChatPrompt, max_chars: int) -> str:
         """The prompt up to where the assistant speaks. A 400 says why the template refuses the messages."""
         deadline = self._clock() + self._budget_s
         pieces = []
         num_chars = 0
         try:
-            for piece in self._template.generate(**self._variables, messages=messages, **SETTING):
+            for piece in self._template.generate(**self._variables, **chat._asdict(), **SETTING):
                 pieces.append(piece)
                 num_chars += len(piece)
                 if num_chars > max_chars or self._clock() > deadline:

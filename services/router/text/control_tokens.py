@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from typing import Any
 
 OPEN, CLOSE = "\ue000", "\ue001"  #: private-use characters around a mark
 
@@ -31,6 +32,16 @@ class ControlTokens:
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda found: f"{OPEN}{mark}{self._index[found[0]]}{CLOSE}", text)
+
+    def hide_all(self, value: Any, mark: str) -> Any:
+        """The same, in all strings within a message or a tool's description."""
+        if isinstance(value, str):
+            return self.hide(value, mark)
+        if isinstance(value, dict):
+            return {self.hide(key, mark): self.hide_all(inner, mark) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.hide_all(inner, mark) for inner in value]
+        return value
 
     def split(self, rendered: str, mark: str) -> list[tuple[str, bool]]:
         """Pieces of a rendered prompt in order, each with whether it was hidden (and is ordinary text)."""

@@ -11,15 +11,17 @@ from baton.services.model.folder import ModelInfo, read_model_info
 from baton.services.router.text.chat_template import ChatTemplate
 from baton.services.router.text.token_table import TokenTable, build_table
 from baton.services.router.text.tokenize import PromptEncoder
+from baton.services.router.tools.detect import ToolFormat, detect_format
 
 
 class RouterModel(NamedTuple):
     info: ModelInfo
     table: TokenTable
     encoder: PromptEncoder
+    tool_format: ToolFormat | None  #: how the model writes tool calls
 
 
-def load_router_model(folder: Path, hash_key: bytes) -> RouterModel:
+def load_router_model(folder: Path, hash_key: bytes, tool_format: str = "auto") -> RouterModel:
     """Read the folder; Incompatible says what is missing or cannot be streamed."""
     info = read_model_info(folder)
     try:
@@ -28,7 +30,9 @@ def load_router_model(folder: Path, hash_key: bytes) -> RouterModel:
     except (OSError, ValueError) as error:
         raise Incompatible(f"{folder}: tokenizer.json cannot be read: {error}") from error
     table = build_table(parsed, info.vocab_size)
-    return RouterModel(info, table, PromptEncoder(tokenizer_json, table, _chat_template(folder), hash_key))
+    template = _chat_template(folder)
+    found = detect_format(template.source if template else None, tool_format)
+    return RouterModel(info, table, PromptEncoder(tokenizer_json, table, template, hash_key), found)
 
 
 def _chat_template(folder: Path) -> ChatTemplate | None:

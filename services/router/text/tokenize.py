@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 from tokenizers import Tokenizer
 
 from baton.core.kv.block_hash import hash_chain, root_hash
-from baton.services.router.api.types import Ask
+from baton.services.router.api.ask import Ask, ChatPrompt, text_bytes
 from baton.services.router.config import Limits
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.text.chat_template import ChatTemplate
 from baton.services.router.text.control_tokens import ControlTokens
+from baton.services.router.text.echo import EchoedPrompt, echo_prompt
 from baton.services.router.text.token_table import TokenTable
 
 Result = TypeVar("Result")
@@ -29,12 +30,16 @@ class Prompt(NamedTuple):
     num_tokens: int
     root: bytes  #: 16 bytes
     hashes: bytes  #: 16 bytes for each full block
+    echoed: EchoedPrompt | None = None  #: where the answer shows it
+
+    def token_ids(self) -> list[int]:
+        return array.array("i", self.tokens).tolist()
 
 
-def context_exceeded(ask: Ask, num_tokens: int, limit: int, at_least: bool = False) -> ApiError:
+def context_exceeded(param: str, num_tokens: int, limit: int, at_least: bool = False) -> ApiError:
     """The prompt alone is over its limit."""
     count = f"at least {num_tokens}" if at_least else str(num_tokens)
-    return invalid(f"the prompt has {count} tokens, the limit is {limit}", ask.prompt_param, "context_length_exceeded")
+    return invalid(f"the prompt has {count} tokens, the limit is {limit}", param, "context_length_exceeded")
 
 
 class PromptEncoder:
@@ -45,38 +50,53 @@ class PromptEncoder:
         self._ordinary = _fresh(tokenizer_json)
         self._ordinary.encode_special_tokens = True
         self._control = ControlTokens(tuple(table.control.values()))
+        self._table = table
         self._max_piece_bytes = table.max_piece_bytes
         self._template = template
         self._hash_key = hash_key
 
-    def encode(self, ask: Ask, limits: Limits) -> Prompt:
-        """Raises the 400 for a prompt that is empty, too long, or refused by the template."""
-        tokens = ask.token_ids if ask.token_ids is not None else self._tokens_of_text(ask, limits)
+    def encode(self, ask: Ask, limits: Limits, tenant_salt: bytes = b"") -> list[Prompt]:
+        """All prompts of a request. Raises the 400 for one that is empty, too long, or refused by the template."""
+        salt = tenant_salt + ask.cache_salt.encode()
+        root = root_hash(self._hash_key, limits.layout_fingerprint, salt, b"")
+        return [self._encode_one(ask, limits, root, source) for source in ask.prompts]
+
+    def tokens_of(self, source: str | bytes | ChatPrompt, max_tokens: int, param: str) -> bytes:
+        """int32 ids of one prompt; what has more than `max_tokens` for certain is refused before it is tokenized."""
+        if isinstance(source, bytes):
+            return source
+        if isinstance(source, str):
+            self._check_bytes(text_bytes(source), max_tokens, param)
+            return _ids(self._with_control, source, add_special_tokens=True)
+        self._check_bytes(text_bytes(source), max_tokens, param)
+        return self._tokens_of_chat(source, param)
+
+    def _encode_one(self, ask: Ask, limits: Limits, root: bytes, source: str | bytes | ChatPrompt) -> Prompt:
+        tokens = self.tokens_of(source, limits.max_prompt_len, ask.blame.prompt)
         num_tokens = len(tokens) // 4
         if num_tokens == 0:
-            raise invalid("the prompt has no tokens", ask.prompt_param, "empty")
+            raise invalid("the prompt has no tokens", ask.blame.prompt, "empty")
         if num_tokens > limits.max_prompt_len:
-            raise context_exceeded(ask, num_tokens, limits.max_prompt_len)
-        root = root_hash(self._hash_key, limits.layout_fingerprint, ask.cache_salt.encode(), b"")
-        return Prompt(tokens, num_tokens, root, hash_chain(self._hash_key, root, tokens, limits.block_size))
+            raise context_exceeded(ask.blame.prompt, num_tokens, limits.max_prompt_len)
+        echoed = None
+        if ask.echo:
+            echoed = echo_prompt(self._table, array.array("i", tokens), source if isinstance(source, str) else None)
+        return Prompt(tokens, num_tokens, root, hash_chain(self._hash_key, root, tokens, limits.block_size), echoed)
 
-    def _tokens_of_text(self, ask: Ask, limits: Limits) -> bytes:
-        self._check_bytes(ask, limits)
-        if ask.messages is None:
-            return _ids(self._with_control, ask.text or "", add_special_tokens=True)
+    def _tokens_of_chat(self, chat: ChatPrompt, param: str) -> bytes:
         if self._template is None:
-            raise invalid("this model has no chat template", "messages", "no_chat_template")
+            raise invalid("this model has no chat template", param, "no_chat_template")
         mark = self._control.new_mark()
-        hidden = [{"role": role, "content": self._control.hide(text, mark)} for role, text in ask.messages]
-        max_chars = 2 * sum(len(message["content"]) for message in hidden) + 1024 * len(hidden) + 65536
+        hidden = ChatPrompt(*(self._control.hide_all(part, mark) for part in chat))
+        max_chars = 2 * text_bytes(hidden) + 1024 * len(hidden.messages) + 65536
         pieces = self._control.split(self._template.render(hidden, max_chars), mark)
         return b"".join(_ids(self._ordinary if is_text else self._with_control, text) for text, is_text in pieces)
 
-    def _check_bytes(self, ask: Ask, limits: Limits) -> None:
+    def _check_bytes(self, num_bytes: int, max_tokens: int, param: str) -> None:
         """Refuse without tokenizing what cannot fit whatever its tokens are (a normalizer might shorten it)."""
-        least = -(-ask.num_text_bytes() // self._max_piece_bytes)
-        if self._with_control.normalizer is None and least > limits.max_prompt_len:
-            raise context_exceeded(ask, least, limits.max_prompt_len, at_least=True)
+        least = -(-num_bytes // self._max_piece_bytes)
+        if self._with_control.normalizer is None and least > max_tokens:
+            raise context_exceeded(param, least, max_tokens, at_least=True)
 
 
 class TokenizerThreads:
@@ -86,8 +106,8 @@ class TokenizerThreads:
         self._encoder = encoder
         self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="tokenizer")
 
-    async def encode(self, ask: Ask, limits: Limits) -> Prompt:
-        return await self.run(self._encoder.encode, ask, limits)
+    async def encode(self, ask: Ask, limits: Limits, tenant_salt: bytes = b"") -> list[Prompt]:
+        return await self.run(self._encoder.encode, ask, limits, tenant_salt)
 
     async def run(self, compute: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, compute, *arguments)

@@ -15,6 +15,7 @@ import openai
 from baton.core.errors import Reason
 from baton.core.executor.steps import SampledToken, TokenLogprobs
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
+from baton.core.wire.tokens import PromptScores, pack_scores
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
 from baton.services.router.config import HttpConfig, Limits
@@ -75,6 +76,18 @@ def sampled(arrive: Arrive, choice: int, token: int) -> SampledToken:
     )
 
 
+def prompt_scores(arrive: Arrive) -> PromptScores | None:
+    """Made up in the same way, of each token of the prompt but the first."""
+    count = arrive.sampling.num_prompt_logprobs
+    if count < 0:
+        return None
+    rows = [
+        TokenLogprobs(-0.25, tuple((token + at) % 256 for at in range(count)), (-0.25,) * count)
+        for token in prompt_ids(arrive)[1:]
+    ]
+    return pack_scores(1, rows)
+
+
 class ScriptedMachine:
     """Keeps the contract of the router's machine: offsets in order, one finish for each choice, one End.
 
@@ -121,7 +134,8 @@ class ScriptedMachine:
         if is_last:
             del self.live[request_id][choice]
         tokens = tuple(sampled(arrive, choice, token) for token in now)
-        self.front.perform(Deliver(request_id, choice, offset, tokens, finish if is_last else ""))
+        scores = prompt_scores(arrive) if choice == offset == 0 else None
+        self.front.perform(Deliver(request_id, choice, offset, tokens, finish if is_last else "", scores))
 
     def _handle(self, event: Any) -> None:
         if isinstance(event, Arrive):

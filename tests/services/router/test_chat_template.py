@@ -11,8 +11,9 @@ import pytest
 from baton.core.errors import Incompatible
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
-from baton.services.router.api.types import ChatBody
-from baton.services.router.api.validate import chat_ask
+from baton.services.router.api.ask import ChatPrompt
+from baton.services.router.api.bodies import ChatBody
+from baton.services.router.api.chat_ask import chat_ask
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.text.chat_template import ChatTemplate
@@ -24,7 +25,7 @@ MESSAGES = [{"role": "user", "content": "  hi  "}, {"role": "assistant", "conten
 
 
 def render(source: str, **variables: str) -> str:
-    return ChatTemplate(source, variables).render(MESSAGES, 10_000)
+    return ChatTemplate(source, variables).render(ChatPrompt(MESSAGES), 10_000)
 
 
 def test_usual_constructs_are_understood() -> None:

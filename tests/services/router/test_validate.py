@@ -10,11 +10,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.services.router.api.types import Ask, ChatBody, CompletionBody
-from baton.services.router.api.validate import chat_ask, completion_ask
+from baton.services.router.api.ask import Ask
+from baton.services.router.api.bodies import ChatBody, CompletionBody
+from baton.services.router.api.chat_ask import chat_ask
+from baton.services.router.api.completion_ask import completion_ask
 from baton.services.router.config import HttpConfig
-from baton.services.router.errors import ApiError
+from baton.services.router.errors import ApiError, invalid
 from baton.services.router.http.body import decode_body
+from baton.services.router.tools.errors import ToolsRefused
+from tests.support.machines import packed
 
 CONFIG = HttpConfig(served_names=("tiny",))
 NUMBERS = st.one_of(st.integers(), st.integers(-(10**30), 10**30), st.floats(allow_nan=False), st.integers(-3, 300))
@@ -33,7 +37,9 @@ def ask_of(endpoint: str, fields: dict[str, Any]) -> Ask | ApiError:
     try:
         if endpoint == "completion":
             return completion_ask(decode_body(body, CompletionBody), 260, CONFIG)
-        return chat_ask(decode_body(body, ChatBody), 260, CONFIG)
+        return chat_ask(decode_body(body, ChatBody), 260, CONFIG, "hermes")
+    except ToolsRefused as refused:
+        return invalid(str(refused), refused.param, refused.code)
     except ApiError as error:
         return error
 
@@ -42,16 +48,18 @@ def ask_of(endpoint: str, fields: dict[str, Any]) -> Ask | ApiError:
 def test_any_json_in_any_field_is_an_ask_or_a_400_with_a_valid_body(endpoint: str, fields: dict[str, Any]) -> None:
     found = ask_of(endpoint, fields)
     if isinstance(found, ApiError):
-        assert found.status == 400
+        assert found.status == (422 if found.code == "invalid_grammar" else 400)
         assert msgspec.json.decode(found.body())["error"]["message"]
         return
-    assert found.max_tokens is None or found.min_tokens <= found.max_tokens
-    assert 1 <= found.num_choices <= CONFIG.max_choices
-    assert 0 <= found.temperature <= 2
-    assert 0 < found.top_p <= 1
-    assert 0 <= found.top_k < 260
-    assert all(0 <= token < 260 for token in (*found.stop_token_ids, *dict(found.logit_bias)))
-    assert -1 <= found.num_logprobs <= CONFIG.max_logprobs
+    params = found.sampling
+    assert found.max_tokens is None or params.min_tokens <= found.max_tokens
+    assert 1 <= found.num_choices * len(found.prompts) <= CONFIG.max_total_choices
+    assert 0 <= params.temperature <= 2
+    assert 0 < params.top_p <= 1
+    assert 0 <= params.top_k < 260
+    assert all(0 <= token < 260 for token in (*params.stop_token_ids, *dict(params.logit_bias)))
+    assert -1 <= params.num_logprobs <= CONFIG.max_logprobs
+    assert -1 <= params.num_prompt_logprobs <= CONFIG.max_logprobs
     assert 0 < found.timeout_s <= CONFIG.max_timeout_s
 
 
@@ -64,7 +72,7 @@ def test_any_bytes_are_a_body_or_an_error_for_the_client(data: bytes) -> None:
 
 def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
     asks = [ask_of("completion", {"temperature": value}) for value in (0, 1e-300, 0.0009, 0.001)]
-    assert [ask.temperature for ask in asks] == [0, 0, 0, 0.001]
+    assert [ask.sampling.temperature for ask in asks] == [0, 0, 0, 0.001]
 
 
 def test_a_max_tokens_out_of_range_is_told_both_bounds() -> None:
@@ -79,10 +87,21 @@ def test_a_max_tokens_out_of_range_is_told_both_bounds() -> None:
 
 
 def test_a_prompt_that_mixes_token_ids_and_text_is_told_where() -> None:
-    for prompt, index in (([1, "a"], 1), (["a", 1], 0), ([1, 2, [3]], 2)):
+    for prompt, index in (([1, "a"], 1), (["a", 1], 1), ([1, 2, [3]], 2)):
         error = ask_of("completion", {"prompt": prompt})
         assert isinstance(error, ApiError)
         assert (error.param, error.code) == (f"prompt[{index}]", "invalid_type")
-    several = ask_of("completion", {"prompt": ["a", "b"]})
-    assert isinstance(several, ApiError)
-    assert several.message == "prompt holds 2 prompts, one is supported"
+
+
+def test_prompts_of_one_kind_are_told_apart() -> None:
+    prompts = {
+        "a": ("a",), ("a", "b"): ("a", "b"), (1, 2): (packed([1, 2]),), ((1,), (2, 3)): (packed([1]), packed([2, 3]))
+    }  # fmt: skip
+    for prompt, expected in prompts.items():
+        ask = ask_of("completion", {"prompt": prompt})
+        assert isinstance(ask, Ask)
+        assert ask.prompts == expected
+    for prompt, param in (([], "prompt"), ([[]], "prompt"), (["a", ""], "prompt[1]"), ([[1], []], "prompt[1]")):
+        error = ask_of("completion", {"prompt": prompt})
+        assert isinstance(error, ApiError)
+        assert (error.param, error.code) == (param, "empty")

@@ -1,0 +1,41 @@
+"""The text of a prompt, token by token, for answers that show it before their output."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from baton.services.router.text.token_table import TokenTable
+
+
+class EchoedPrompt(NamedTuple):
+    text: str
+    starts: tuple[int, ...]  #: where the text that each token completes starts
+
+
+def echo_prompt(table: TokenTable, tokens: Iterable[int], given: str | None) -> EchoedPrompt:
+    """The tokens' own text, so that places and scores line up; equal to the `given` text but for what a normalizer did.
+
+    A control token shows where the given text, or given ids, name it, and not where the tokenizer added it. The space
+    that some tokenizers put before a text is left out again.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pieces: list[str] = []
+    starts = []
+    num_chars = 0
+    for token in tokens:
+        name = table.control.get(token)
+        if name is None:
+            piece = decoder.decode(table.pieces[token])
+        else:
+            is_shown = given is None or given.startswith(name, num_chars)
+            piece = decoder.decode(b"", True) + (name if is_shown else "")
+            decoder.reset()
+        if given is not None and num_chars == 0 and piece.startswith(" ") and not given.startswith(" "):
+            piece = piece[1:]
+        starts.append(num_chars)
+        pieces.append(piece)
+        num_chars += len(piece)
+    pieces.append(decoder.decode(b"", True))
+    return EchoedPrompt("".join(pieces), tuple(starts))
