@@ -66,6 +66,7 @@ class End(msgspec.Struct, frozen=True, tag=51):
     numbers: dict[str, float] = {}
     num_cached_tokens: int = 0
     num_attempts: int = 1
+    stages_ms: dict[str, float] = {}  #: how long each stage took that was reached
 
 
 RouterCommand = Deliver | End

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
-from baton.services.router.api.handlers import Completions
+from baton.services.router.api.handlers import CHAT, COMPLETIONS, Generation
+from baton.services.router.api.tokenizing import Tokenizing
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
@@ -144,9 +145,12 @@ def create_app(
     ]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes + 1)
     app.on_response_prepare.extend([show_policy(policy), show_limits])
-    completions = Completions(front, config)
-    app.router.add_post("/v1/completions", completions.completion)
-    app.router.add_post("/v1/chat/completions", completions.chat)
+    generation = Generation(front, config)
+    app.router.add_post("/v1/completions", generation.handler(COMPLETIONS))
+    app.router.add_post("/v1/chat/completions", generation.handler(CHAT))
+    tokenizing = Tokenizing(front, generation, config)
+    app.router.add_post("/tokenize", tokenizing.tokenize)
+    app.router.add_post("/detokenize", tokenizing.detokenize)
     models = Models(config, front)
     app.router.add_get("/v1/models", models.list_all)
     app.router.add_get("/v1/models/{name:.+}", models.retrieve)
