@@ -14,7 +14,6 @@ from collections.abc import Callable
 from baton.services.router.tools.json_scan import HEX_DIGITS, MAX_DEPTH, SPACE, Scan
 
 NUMBER = re.compile(r"[+-]?(?:(0+|[1-9][0-9]*)(?:\.([0-9]*))?|\.([0-9]+))([eE][+-]?[0-9]+)?")
-NUMBER_CHARS = frozenset("0123456789+-.eE")
 WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "\n": ""}
 ESCAPES |= {char: char for char in "\\'\""}
@@ -27,6 +26,10 @@ IN_STRING = {quote: re.compile(rf"[^\\{quote}]+") for quote in "'\""}
 def json_chars(text: str) -> str:
     """Text as it stands within a JSON string; a lone surrogate is escaped, since it is no text."""
     return json.dumps(text, ensure_ascii=any("\ud800" <= char <= "\udfff" for char in text))[1:-1]
+
+
+def is_in_word(char: str) -> bool:
+    return char == "_" or char.isalnum()
 
 
 def json_number(text: str) -> str | None:
@@ -163,10 +166,10 @@ class LiteralReader:
         self._mode = self._in_string
 
     def _in_number(self, text: str, at: int) -> int:
-        return self._in_token(text, at, text[at] in NUMBER_CHARS, json_number)
+        return self._in_token(text, at, text[at] in "+-." or is_in_word(text[at]), json_number)
 
     def _in_word(self, text: str, at: int) -> int:
-        return self._in_token(text, at, text[at].isalpha(), WORDS.get)
+        return self._in_token(text, at, is_in_word(text[at]), WORDS.get)
 
     def _in_token(self, text: str, at: int, is_part: bool, to_json: Callable[[str], str | None]) -> int:
         if is_part:

@@ -133,15 +133,11 @@ def arguments_object(arguments: str) -> dict[str, Any] | None:
 
 
 def is_deeper(value: Any, max_depth: int) -> bool:
-    """Whether objects and lists nest deeper than so many levels."""
+    """Whether more than so many objects and lists are inside each other."""
     level = [value]
     for _ in range(max_depth + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
+        outer = [one for one in level if isinstance(one, dict | list)]
+        if not outer:
             return False
+        level = [inner for one in outer for inner in (one.values() if isinstance(one, dict) else one)]
     return True
