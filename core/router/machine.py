@@ -184,6 +184,8 @@ class RouterCore:
         if fresh:
             if stream.first_token_at is None:
                 stream.first_token_at = state.now
+            elif stream.handed_over_at is None and peer.life == leg.decode != leg.prefill:
+                stream.handed_over_at = state.now
             scores = record.prompt_scores if choice.index == offset == 0 else None  # once: with what comes once
             state.out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, choice.finish, scores))
             attempts.end_if_over(state, stream, peer.life)

@@ -144,6 +144,7 @@ class Stream:
         "choices",
         "deadline",
         "first_token_at",
+        "handed_over_at",
         "legs",
         "num_attempts",
         "num_cached",
@@ -163,10 +164,26 @@ class Stream:
         self.num_cached = 0
         self.placed_at: float | None = None  #: first
         self.first_token_at: float | None = None
+        self.handed_over_at: float | None = None  #: the first token came of an executor that did not compute the prompt
 
     @property
     def is_over(self) -> bool:
         return all(choice.finish for choice in self.choices)
+
+    def stages_ms(self, now: float) -> dict[str, float]:
+        """How long each stage took that was reached. Without a hand-off there is no transfer."""
+        reached = [
+            ("queued_ms", self.placed_at),
+            ("prefill_ms", self.first_token_at),
+            ("transfer_ms", self.handed_over_at),
+            ("decode_ms", now if self.first_token_at is not None else None),
+        ]
+        before, stages = self.arrived_at, {}
+        for name, at in reached:
+            if at is not None:
+                stages[name] = (at - before) * 1e3
+                before = at
+        return stages
 
     def numbers(self, now: float) -> dict[str, float]:
         """For the closing line: milliseconds from the arrival to each stage that was reached."""

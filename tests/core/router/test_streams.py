@@ -22,8 +22,30 @@ def test_a_request_is_submitted_delivered_and_ended():
     work_id = rig.placed()
     assert only(rig.say(P, work_id, 0, 5), Deliver) == [like(Deliver, request_id=1, offset=0, finish="")]
     out = rig.say(D, work_id, 0, 5, 6, 7, finish="length")
-    assert only(out, Deliver, End) == [like(Deliver, offset=1, finish="length"), End(1, None, {}, 0, 1)]
+    assert only(out, Deliver, End) == [like(Deliver, offset=1, finish="length"), like(End, request_id=1, error=None)]
     assert rig.core.quiescent()
+
+
+def test_the_end_says_how_long_each_stage_took_that_was_reached():
+    rig = RouterRig()
+    rig.arrive(1)
+    rig.wake(0.5)
+    work_id = rig.placed()
+    rig.wake(0.25)
+    rig.say(P, work_id, 0, 5)
+    rig.wake(0.125)
+    rig.say(D, work_id, 1, 6)
+    rig.wake(1.0)
+    assert only(rig.say(D, work_id, 2, 7, finish="length"), End) == [
+        like(End, stages_ms={"queued_ms": 500.0, "prefill_ms": 250.0, "transfer_ms": 125.0, "decode_ms": 1000.0})
+    ]
+
+
+def test_a_request_that_failed_in_the_queue_was_only_queued():
+    rig = RouterRig()
+    rig.arrive(1)
+    rig.wake(0.5)
+    assert only(rig.gone(1), End) == [like(End, stages_ms={})]
 
 
 def test_g1_the_second_token_may_come_before_the_first():
