@@ -19,7 +19,8 @@ _FLAG_NAMES = {("model", "folder"): "model", ("device", "kind"): "device"}
 def service_parser(role: Role) -> argparse.ArgumentParser:
     """A parser whose result `flags_layer` turns into the uppermost layer of settings."""
     name = role.name.lower()
-    parser = argparse.ArgumentParser(prog=f"baton {name}", description=f"Run one {name} process.")
+    # Without abbreviations: --api-key SECRET would become --api-keys-file SECRET and be told as its value.
+    parser = argparse.ArgumentParser(prog=f"baton {name}", description=f"Run one {name} process.", allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="TOML file with the sections " + ", ".join(ROLE_SECTIONS[role]))
     for section in ROLE_SECTIONS[role]:
         if section in ("prefill", "decode", "unified"):  # the keys of [executor], said again for this role

@@ -74,6 +74,9 @@ def test_no_flag_takes_keys_and_no_help_shows_any() -> None:
     assert "--api-keys-file" in text
     assert "--cors-allow-origins" in text
     assert "--api-keys " not in text
+    for flag in ("--api-keys", "--api-key"):
+        with pytest.raises(SystemExit):
+            service_parser(Role.ROUTER).parse_args([*NEEDED, flag, KEY])
 
 
 @pytest.mark.parametrize(("keys", "says"), [(f"{KEY} rate=x", "BATON_API_KEYS, line 1: rate must be"), ("", "no key")])
