@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from baton.core.events import Wake
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.metrics import Metrics
-from baton.services.transport.endpoints import EndpointRefused
+from baton.services.transport.http_address import cannot_listen
 
 TURN_LIMIT_S = 2.0  #: a turn that takes longer than this to come is no health
 
@@ -56,7 +56,7 @@ class AdminPages:
             await web.TCPSite(runner, "127.0.0.1", port).start()
         except OSError as error:
             await runner.cleanup()
-            raise EndpointRefused(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
+            raise cannot_listen("127.0.0.1", port, "--admin-port", error) from error
         return runner, runner.addresses[0][1]
 
 

@@ -13,7 +13,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from baton.core.config import SchedulerConfig
 from baton.core.ids import Life, Role
 from baton.services.runtime.lifecycle import Lifecycle
-from baton.services.runtime.process import Process, read_record
+from baton.services.runtime.process import Process, RunRecord, read_record
 from baton.services.runtime.settings import (
     DeviceSettings,
     HttpSettings,
@@ -22,6 +22,7 @@ from baton.services.runtime.settings import (
     ServiceSettings,
     Settings,
 )
+from baton.services.transport.http_address import host_and_port, reachable_host
 from baton.services.transport.keys import KeyRing, make_keys
 from baton.services.up.children import Child
 from baton.services.up.launcher import ChildExited, LauncherCore
@@ -64,7 +65,7 @@ class Supervisor:
         async with ClientSession(timeout=ClientTimeout(total=5)) as session:
             while True:
                 record = read_record(self.run_folder, "router")
-                if record is not None and record.http_port and await _is_ready(session, record.http_port):
+                if record is not None and record.http_port and await _is_ready(session, self.options.host, record):
                     return record.http_port
                 await asyncio.sleep(READY_POLL_S)
 
@@ -141,14 +142,15 @@ def remove_left_folders(parent: Path) -> None:
 async def _tell_ready(supervisor: Supervisor) -> None:
     port = await supervisor.until_ready()
     options = supervisor.options
-    url = f"http://{options.host}:{port}/v1/completions"
+    url = f"http://{host_and_port(options.host, port)}/v1/completions"
     body = f'{{"model": "{options.model.name}", "prompt": "The capital of France is", "max_tokens": 16}}'
     print(f"ready: {url}\n\n  curl {url} -H 'Content-Type: application/json' -d '{body}'\n", flush=True)
 
 
-async def _is_ready(session: ClientSession, port: int) -> bool:
+async def _is_ready(session: ClientSession, host: str, router: RunRecord) -> bool:
+    where = host_and_port(reachable_host(host), router.http_port)
     try:
-        async with session.get(f"http://127.0.0.1:{port}/ready") as answer:
+        async with session.get(f"http://{where}/ready") as answer:
             return answer.status == 200
     except (ClientError, TimeoutError):
         return False

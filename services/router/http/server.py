@@ -15,6 +15,7 @@ from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.app import json_error
+from baton.services.transport.http_address import cannot_listen
 
 CLEANUP_S = 1.0  #: for each connection, when all answers have had their time
 LOG = logging.getLogger("baton.router.http")
@@ -69,7 +70,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listen; returns the port. Whoever passes another host than loopback has decided to."""
+        """Listen; returns the port. Whoever passes another host than loopback has decided to. Raises EndpointRefused."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
         manager = self._runner.server
@@ -79,7 +80,10 @@ class HttpServer:
         def connect() -> Connection:
             return Connection(manager, loop=loop, **self._settings)
 
-        self._server = await loop.create_server(connect, host, port)
+        try:
+            self._server = await loop.create_server(connect, host, port)
+        except OSError as error:
+            raise cannot_listen(host, port, "--host, --port", error) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
