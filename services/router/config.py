@@ -38,6 +38,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_tools_bytes: int = 256 << 10  #: of all tools, as JSON
     max_grammar_bytes: int = 64 << 10  #: of a schema or an expression
     max_guided_choices: int = 1024
+    max_waiting_grammars: int = 64  #: to be checked, one at a time
     tool_format: str = "auto"  #: how the model writes tool calls; auto: as its chat template says
     max_salt_bytes: int = 256
     max_priority: int = 9  #: 0 is the most urgent and the default: a client can only stand back

@@ -56,6 +56,11 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return ApiError(400, message, param=param, code=code)
 
 
+def bad_grammar(message: str, param: str) -> ApiError:
+    """A grammar that is none, or one that takes too much to compile."""
+    return ApiError(422, f"{param}: {message}", param=param, code="invalid_grammar")
+
+
 class Answer(NamedTuple):
     """How a Reason looks from outside."""
 

@@ -21,6 +21,7 @@ from baton.services.router.api.ask import Ask
 from baton.services.router.api.ranges import at_most
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.errors import ApiError, from_reason, invalid, shutting_down
+from baton.services.router.grammar_gate import GrammarGate
 from baton.services.router.http.auth import ANYBODY, Client
 from baton.services.router.streams import Part, RequestStream
 from baton.services.router.text.choice_text import ChoiceText
@@ -41,6 +42,7 @@ class FrontEnd:
         submit: Callable[[RouterEvent], None],
         model: RouterModel,
         config: HttpConfig,
+        check_grammar: Callable[[str], None],
         new_seed: Callable[[], int] = lambda: secrets.randbits(63),
         wire_id_of: Callable[[int], int] = lambda request_id: request_id,
     ) -> None:
@@ -56,6 +58,7 @@ class FrontEnd:
         self.wire_id_of = wire_id_of  #: how other processes and their logs call a request
         self._submit = submit
         self._threads = TokenizerThreads(model.encoder, config.num_tokenizer_threads)
+        self._grammars = GrammarGate(check_grammar, config)
         self._new_seed = new_seed
         self._last_id = 0
         self._streams: dict[int, RequestStream] = {}
@@ -110,6 +113,8 @@ class FrontEnd:
         limits = self.limits
         if limits is None:
             raise from_reason(Reason.NO_EXECUTOR, {}, self.config.retry_after_s)
+        if ask.sampling.grammar:
+            await self._grammars.pass_through(ask.sampling.grammar, ask.grammar_param)
         prompts = await self._threads.encode(ask, limits, client.salt_prefix)
         if self.is_shut:
             raise self.stopping()
@@ -178,7 +183,8 @@ class FrontEnd:
         return await self._threads.run(compute, argument)
 
     def close(self) -> None:
-        """End the tokenizer's threads."""
+        """End the threads."""
+        self._grammars.close()
         self._threads.close()
 
     @property
@@ -190,7 +196,7 @@ class FrontEnd:
         return None if end.error is None else from_reason(end.error, end.numbers, self.config.retry_after_s)
 
     def _new_stream(self, ask: Ask, prompts: list[Prompt]) -> RequestStream:
-        table, sampling = self.model.table, ask.sampling
+        table, sampling = self.model.tool_table if ask.tools else self.model.table, ask.sampling
         ends = self._ends(ask)
         parts: dict[int, Part] = {}
         for index, prompt in enumerate(prompts):

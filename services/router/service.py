@@ -16,6 +16,7 @@ from baton.core.router.events import Deliver, End
 from baton.core.router.machine import RouterCore
 from baton.core.router.streams import wire_id
 from baton.core.wire.messages import Roster
+from baton.services.grammar.checker import Checker
 from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.app import Providers, create_app
@@ -27,7 +28,6 @@ from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import HttpSettings, Settings
-from baton.services.transport.endpoints import EndpointRefused
 from baton.services.transport.keys import KeyRing
 
 
@@ -82,7 +82,14 @@ class Front:
         api_keys = load_api_keys(config.api_keys_file, config.api_keys, ring.hash_key, config.max_priority)
         self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
         model, own = load_router_model(folder, ring.hash_key, config.tool_format), self.process.own
-        self.front = FrontEnd(self.process.driver.post, model, config, wire_id_of=lambda number: wire_id(own, number))
+        self._grammars = Checker(folder, max_bytes=config.max_grammar_bytes)
+        self.front = FrontEnd(
+            self.process.driver.post,
+            model,
+            config,
+            self._grammars.check,
+            wire_id_of=lambda number: wire_id(own, number),
+        )
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
         app = create_app(self.front, config, self._providers(), api_keys)
@@ -91,17 +98,14 @@ class Front:
     async def start(self) -> None:
         told = self.process.settings.http
         self.process.dial_scheduler()
-        try:
-            port = await self.server.start(told.host, told.port)
-        except OSError as error:
-            raise EndpointRefused(f"cannot listen on {told.host}:{told.port}: {error.strerror}") from error
-        self.process.announce(0, port)
+        self.process.announce(0, await self.server.start(told.host, told.port))
 
     async def stop(self) -> None:
         """Take nothing new and end every answer; then wait for what the machine still has to tell others."""
         await self.server.stop()
         await self.process.quiescence()
         self.front.close()
+        self._grammars.close()
         self.process.shut()
 
     def _on_roster(self, executors: tuple[Peer, ...]) -> None:

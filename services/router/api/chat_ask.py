@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from baton.services.grammar.errors import BadGrammar
 from baton.services.router.api.ask import Ask, Blame, ChatPrompt, ToolPlan
 from baton.services.router.api.bodies import ChatBody, ChatMessage
 from baton.services.router.api.ranges import at_most, within
@@ -17,8 +18,9 @@ from baton.services.router.api.sampling import (
 )
 from baton.services.router.api.structure import Structure, check_goes_with, structure_of
 from baton.services.router.config import HttpConfig
-from baton.services.router.errors import invalid
+from baton.services.router.errors import bad_grammar, invalid
 from baton.services.router.tools.detect import ToolFormat
+from baton.services.router.tools.grammar import call_grammar, output_shape
 from baton.services.router.tools.messages import template_messages
 from baton.services.router.tools.types import NamedChoice, Tool, ToolUse, Turn
 from baton.services.router.tools.validate import ToolLimits, check_turns, tool_use
@@ -83,7 +85,11 @@ def tooling(body: ChatBody, config: HttpConfig, tool_format: ToolFormat | None) 
     if use.choice != "required":
         return Tooling(use, plan, Structure())
     check_goes_with(body, "tool_choice")
-    raise invalid("tool_choice required is not ready", "tool_choice", "unsupported_value")
+    try:
+        grammar = call_grammar(output_shape(tool_format, use))
+    except BadGrammar as error:
+        raise bad_grammar(str(error), "tools") from None
+    return Tooling(use, plan, Structure(grammar, "tools"))
 
 
 def chat_ask(body: ChatBody, vocab_size: int, config: HttpConfig, tool_format: ToolFormat | None = None) -> Ask:

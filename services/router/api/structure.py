@@ -10,7 +10,7 @@ from baton.services.grammar.errors import BadGrammar
 from baton.services.router.api.bodies import CommonBody, JsonObjectFormat, JsonSchemaFormat
 from baton.services.router.api.ranges import at_most
 from baton.services.router.config import HttpConfig
-from baton.services.router.errors import ApiError, invalid
+from baton.services.router.errors import bad_grammar, invalid
 
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 
@@ -36,11 +36,6 @@ def structure_of(body: CommonBody, config: HttpConfig) -> Structure:
         return Structure(_build(body, given[0], config), given[0])
     except BadGrammar as error:
         raise bad_grammar(str(error), given[0]) from None
-
-
-def bad_grammar(message: str, param: str) -> ApiError:
-    """The answer to a grammar that is no grammar, or one that takes too much to compile."""
-    return ApiError(422, f"{param}: {message}", param=param, code="invalid_grammar")
 
 
 def check_goes_with(body: CommonBody, param: str) -> None:

@@ -69,8 +69,9 @@ class ChatTemplate:
         self._budget_s = budget_s
         self._clock = clock
 
-    def render(self, chat: ChatPrompt, max_chars: int) -> str:
-        """The prompt up to where the assistant speaks. A 400 says why the template refuses the messages."""
+    def render(self, chat: ChatPrompt, max_chars: int, param: str = "messages") -> str:
+        """The prompt up to where the assistant speaks. A 400 says why the template refuses the messages, which came in
+        the field `param`."""
         deadline = self._clock() + self._budget_s
         pieces = []
         num_chars = 0
@@ -81,5 +82,5 @@ class ChatTemplate:
                 if num_chars > max_chars or self._clock() > deadline:
                     raise Refusal("it takes too long or writes too much")
         except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-            raise invalid(f"the chat template refuses the messages: {error}", "messages", "chat_template") from error
+            raise invalid(f"the chat template refuses the messages: {error}", param, "chat_template") from error
         return "".join(pieces)

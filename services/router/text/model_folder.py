@@ -11,14 +11,16 @@ from baton.services.model.folder import ModelInfo, read_model_info
 from baton.services.router.text.chat_template import ChatTemplate
 from baton.services.router.text.token_table import TokenTable, build_table
 from baton.services.router.text.tokenize import PromptEncoder
-from baton.services.router.tools.detect import ToolFormat, detect_format
+from baton.services.router.tools.detect import ToolFormat, detect_format, visible_tokens
 
 
 class RouterModel(NamedTuple):
+    folder: Path
     info: ModelInfo
     table: TokenTable
     encoder: PromptEncoder
     tool_format: ToolFormat | None  #: how the model writes tool calls
+    tool_table: TokenTable  #: for answers in which they are looked for
 
 
 def load_router_model(folder: Path, hash_key: bytes, tool_format: str = "auto") -> RouterModel:
@@ -32,7 +34,9 @@ def load_router_model(folder: Path, hash_key: bytes, tool_format: str = "auto") 
     table = build_table(parsed, info.vocab_size)
     template = _chat_template(folder)
     found = detect_format(template.source if template else None, tool_format)
-    return RouterModel(info, table, PromptEncoder(tokenizer_json, table, template, hash_key), found)
+    seen = visible_tokens(found, table.control) if found else {}
+    encoder = PromptEncoder(tokenizer_json, table, template, hash_key)
+    return RouterModel(folder, info, table, encoder, found, table.naming(seen))
 
 
 def _chat_template(folder: Path) -> ChatTemplate | None:

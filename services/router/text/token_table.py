@@ -19,6 +19,13 @@ class TokenTable(NamedTuple):
     control: dict[int, str]  #: names of control tokens ("special" in the file)
     max_piece_bytes: int  #: no token covers more bytes of a prompt
 
+    def naming(self, tokens: dict[int, str]) -> TokenTable:
+        """The same, with these control tokens written into the text by their names."""
+        pieces = list(self.pieces)
+        for token, name in tokens.items():
+            pieces[token] = name.encode()
+        return self._replace(pieces=tuple(pieces))
+
     def shown(self, token: int) -> bytes:
         """Bytes by which a token is named in log-probabilities: control tokens by their names."""
         return self.control[token].encode() if token in self.control else self.pieces[token]

@@ -89,7 +89,7 @@ class PromptEncoder:
         mark = self._control.new_mark()
         hidden = ChatPrompt(*(self._control.hide_all(part, mark) for part in chat))
         max_chars = 2 * text_bytes(hidden) + 1024 * len(hidden.messages) + 65536
-        pieces = self._control.split(self._template.render(hidden, max_chars), mark)
+        pieces = self._control.split(self._template.render(hidden, max_chars, param), mark)
         return b"".join(_ids(self._ordinary if is_text else self._with_control, text) for text, is_text in pieces)
 
     def _check_bytes(self, num_bytes: int, max_tokens: int, param: str) -> None:

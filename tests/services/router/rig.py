@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from baton.core.errors import Reason
 from baton.core.executor.steps import SampledToken, TokenLogprobs
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.core.wire.tokens import PromptScores, pack_scores
+from baton.services.grammar.checker import Checker
 from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
 from baton.services.router.config import HttpConfig, Limits
@@ -37,6 +39,12 @@ def tiny_router_model(folder: Path) -> RouterModel:
     write_tiny(folder)
     write_model_info(folder, "tiny", "float64")
     return load_router_model(folder, KEY)
+
+
+@functools.cache
+def checker_of(folder: Path) -> Checker:
+    """One for all rigs of a folder: its process takes a moment to begin."""
+    return Checker(folder)
 
 
 def prompt_ids(arrive: Arrive) -> list[int]:
@@ -215,7 +223,7 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
     """A served front end; on the way out nothing of any request may be left."""
     config = HttpConfig(served_names=("tiny", "tiny-alias"), **settings)
     machine = ScriptedMachine()
-    front = FrontEnd(machine.submit, model, config)
+    front = FrontEnd(machine.submit, model, config, lambda grammar: checker_of(model.folder).check(grammar))
     machine.front = front
     front.limits = LIMITS
     probes: dict[str, Any] = {"health": lambda: (True, {"ok": True})}
