@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import subprocess
 import sys
@@ -104,12 +105,12 @@ class Checker:
         return read_answer(process.stdout)
 
     def _end(self) -> None:
-        if self._process is None:
-            return
-        self._process.kill()
-        with self._process:  # closes the pipes, waits
-            self._process = None
-            self._is_ready = False
+        process, self._process = self._process, None
+        self._is_ready = False
+        if process is not None:
+            process.kill()
+            with contextlib.suppress(BrokenPipeError), process:  # closes the pipes, waits
+                pass
 
 
 def read_answer(stream: IO[bytes]) -> str:

@@ -27,6 +27,7 @@ JSON_OPTIONS: dict[str, Any] = {
     "whitespace_pattern": rf"[ \n\r\t]{{0,{MAX_WHITESPACE}}}",
     "item_separator": ",",
     "key_separator": ":",
+    "json_allowed_escapes": '"\\bfnrt',  # one spelling for each character: "\u0061" would pass for another key than "a"
     "lenient": False,
     "coerce_one_of": False,
 }
