@@ -95,14 +95,14 @@ async def read_body(request: web.Request, held: Held, config: HttpConfig) -> byt
     return b"".join(pieces)
 
 
-def decode_body(body: bytes, body_type: type[Body]) -> Body:
-    """Strict JSON of this type; the error names the field at fault."""
+def decode_body(body: bytes | msgspec.Raw, body_type: type[Body], inside: str = "") -> Body:
+    """Strict JSON of this type; the error names the field at fault. `inside`: the field that the JSON is a part of."""
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError as error:
         text = str(error)
         path = PATH.search(text)
-        param = path[1].removesuffix("[...]") if path else ""
+        param = ".".join(filter(None, (inside, path[1].removesuffix("[...]") if path else "")))
         if named := FIELD.search(text):
             param = f"{param}.{named[2]}" if param else named[2]
             if named[1] == "unknown":
@@ -110,3 +110,5 @@ def decode_body(body: bytes, body_type: type[Body]) -> Body:
         raise invalid(text, param or None, "invalid_type") from None
     except msgspec.DecodeError as error:
         raise invalid(f"the body is not valid JSON: {error}", code="invalid_json") from None
+    except RecursionError:
+        raise invalid("the body nests too deep", inside or None, "too_deep") from None
