@@ -59,7 +59,7 @@ class Matcher:
             return self._ends
         bits = self._state.compute_bitmask()
         self._check()
-        if self._has_failed or not any(bits):
+        if self._has_failed or bits.count(0) == len(bits):
             return self._ends
         return TokenMask(bits, self._size)
 
