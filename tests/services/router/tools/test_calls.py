@@ -55,6 +55,8 @@ def call(arguments: str, name: str = "f", is_complete: bool = True) -> Call:
         ('<tool_call>{"name": "f"}</tool_call>', Parsed("", [call("{}")])),
         ('<tool_call>{"arguments": {"a": 1}, "name": "f"}', Parsed("", [call('{"a": 1}')])),
         ('<tool_call>{"name": "f", "parameters": {}, "name": "g", "arguments": {"x": 1}}', Parsed("", [call("{}")])),
+        ('<tool_call>{"arguments": {"a": 1}, "arguments": {}, "name": "f"}', Parsed("", [call('{"a": 1}')])),
+        ('<tool_call>{"name": "f", "name": "g", "arguments": {}}', Parsed("", [call("{}")])),
         ('a\n<tool_call>{"name": "f"}</tool_call>\n b', Parsed("a\n\n b", [call("{}")])),
         ('<tool_call>\n<tool_call>{"name": "f"}', Parsed("<tool_call>\n", [call("{}")])),
         ("</tool_call> <tool_call", Parsed("</tool_call> <tool_call", [])),

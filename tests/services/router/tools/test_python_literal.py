@@ -95,7 +95,7 @@ def test_notations(text: str, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["(1, 2)", "{1: 2}", "{'a'}", "[,]", "[1,,]", "[1}", "1_000", "0x1f", "01", "1+2", "Truth", "'\\U00110000'"],
+    ["(1, 2)", "{1: 2}", "{'a'}", "[,]", "[1,,]", "[1}", "1_000", "0x1f", "01", "1+2", "'\\U00110000'", "'\\xg1'"],
 )
 def test_what_is_no_literal_here(text: str) -> None:
     assert read(text, [])[0] is Scan.BAD
