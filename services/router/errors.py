@@ -18,6 +18,19 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE_CHARS else text[:MAX_MESSAGE_CHARS] + "…"
 
 
+class ErrorDetail(msgspec.Struct, frozen=True):
+    message: str
+    type: str  #: the kind of error
+    param: str | None  #: the field at fault
+    code: str | None  #: the reason, for programs
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """OpenAI's error object: the body of every answer that is an error, and the last event of a stream that failed."""
+
+    error: ErrorDetail
+
+
 class ApiError(ServingError):
     """A request gets this answer and no other."""
 
@@ -41,8 +54,7 @@ class ApiError(ServingError):
 
     def body(self) -> bytes:
         """OpenAI's error object as JSON."""
-        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return msgspec.json.encode({"error": error})
+        return msgspec.json.encode(ErrorAnswer(ErrorDetail(self.message, self.kind, self.param, self.code)))
 
 
 def shutting_down(retry_after_s: int) -> ApiError:

@@ -19,8 +19,9 @@ from baton.core.wire.messages import Roster
 from baton.services.grammar.checker import Checker
 from baton.services.router.config import Limits
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.app import create_app
 from baton.services.router.http.auth import load_api_keys
+from baton.services.router.http.pages import Providers
 from baton.services.router.http.server import HttpServer
 from baton.services.router.text.model_folder import load_router_model
 from baton.services.runtime.admin import turn_works
@@ -114,17 +115,15 @@ class Front:
     def _providers(self) -> Providers:
         process = self.process
 
-        def ready() -> tuple[bool, dict[str, Any]]:
+        def readiness() -> str:
             if self.front.is_stopping:
-                return False, {"ready": False, "reason": "shutting down"}
-            why = process.machine.readiness() or ("" if self.front.limits else "no executor is known")
-            return not why, {"ready": not why, "reason": why}
+                return "shutting down"
+            return process.machine.readiness() or ("" if self.front.limits else "no executor is known")
 
-        async def health() -> tuple[bool, dict[str, Any]]:
-            works = await turn_works(process.driver)
-            return works, {"healthy": works}
+        async def health() -> bool:
+            return await turn_works(process.driver)
 
-        return Providers(health, ready, process.metrics.text)
+        return Providers(health, readiness, process.metrics.text)
 
 
 async def serve_router(life: Lifecycle, settings: Settings) -> None:

@@ -104,11 +104,11 @@ async def test_accepted_sockets_send_without_delay(model: RouterModel) -> None:
     async with open_rig(model, stop_grace_s=0.5) as rig:
         seen = []
 
-        def health() -> tuple[bool, dict[str, object]]:
+        def health() -> bool:
             for connection in rig.server.connections:
                 accepted = connection.transport.get_extra_info("socket")
                 seen.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-            return True, {}
+            return True
 
         rig.probes["health"] = health
         async with rig.http.get(rig.url + "/health") as response:

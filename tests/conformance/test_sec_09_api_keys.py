@@ -1,4 +1,4 @@
-"""SEC-09: with keys every route is closed to who has none, but for the two that probes call."""
+"""SEC-09: with keys every route is closed to who has none, but for two probes and the built-in page's files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.app import create_app
 from baton.services.router.http.auth import ApiKeys
 from baton.services.router.http.key_file import NoApiKeys, parse_keys, read_key_file
+from baton.services.router.http.pages import Providers
 from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig
 
@@ -19,10 +20,11 @@ KEY = "first-key-0123456789"
 KEYS = ApiKeys(parse_keys(f"{KEY}\nclé-0123456789-0123\n", "test", 9), bytes(16))
 PATHS = [
     "/nothing", "//v1/models", "/V1/models/", "/v1%2fmodels", "/v1/../v1/models", "/health/../v1/models", "/health/",
-    "//health", "/", "/health%2f..%2fmetrics", "/health;/../v1/models", "/health/v1/models", "/HEALTH", "/ready/",
+    "//health", "/health%2f..%2fmetrics", "/health;/../v1/models", "/health/v1/models", "/HEALTH", "/ready/", "//",
+    "/page/", "/page", "/page/page.js/", "/page/../v1/models", "/page%2fpage.js",
 ]  # fmt: skip
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-OPEN = ("/health", "/ready")
+OPEN = ("/health", "/ready", "/", "/page/page.js", "/page/page.css", "/page/icon.svg")
 WRONG = [
     b"", b"Bearer", b"Bearer ", b"Bearer first-key-012345678", b"Bearer first-key-01234567890", b"Bearer \xff\xfe",
     b"Bearer FIRST-KEY-0123456789", b"Bearer first-key-0123456789,x", b"Basic first-key-0123456789",
@@ -49,10 +51,10 @@ async def status_of(port: int, method: str, path: str, authorization: bytes, *he
 def routes(rig: Rig) -> list[str]:
     """A path of each route that the application has."""
 
-    async def health() -> tuple[bool, dict[str, str]]:
-        return True, {}
+    async def health() -> bool:
+        return True
 
-    app = create_app(rig.front, rig.front.config, Providers(health, lambda: (True, {}), bytes), KEYS)
+    app = create_app(rig.front, rig.front.config, Providers(health, str, bytes), KEYS)
     return [resource.canonical.replace("{name}", "tiny") for resource in app.router.resources()]
 
 

@@ -1,33 +1,21 @@
-"""The HTTP application: routes, who may call them, the error shape of what goes wrong in them, and the access log."""
+"""The HTTP application: who may call its routes, the error shape of what goes wrong in them, and the access log."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from aiohttp import web
 
-from baton.services.router.api.handlers import CHAT, COMPLETIONS, Generation
-from baton.services.router.api.tokenizing import Tokenizing
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.access_log import PROBES, begin_entry, write_entry
 from baton.services.router.http.auth import ApiKeys, key_middleware, show_limits
 from baton.services.router.http.cors import CorsPolicy, preflight_middleware, show_policy
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class Providers(NamedTuple):
-    """What the service tells about itself. Called on the loop's thread."""
-
-    health: Callable[[], Awaitable[tuple[bool, dict[str, Any]]]]  #: whether the process works
-    ready: Callable[[], tuple[bool, dict[str, Any]]]  #: whether it can serve a request now
-    metrics: Callable[[], bytes]  #: Prometheus text format
+from baton.services.router.http.pages import Providers
+from baton.services.router.http.routes import Handler, register
+from baton.services.router.http.table import all_routes
 
 
 def json_error(error: ApiError) -> web.Response:
@@ -65,6 +53,8 @@ def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
             entry.status = error.status
             response = json_error(error)
             response.headers.update(entry.headers())
+            if isinstance(raised, web.HTTPMethodNotAllowed):
+                response.headers["Allow"] = raised.headers["Allow"]
             if front.is_stopping or not request.content.at_eof():
                 response.force_close()  # nothing more comes, or what is left of the body is not read
         except asyncio.CancelledError:
@@ -75,62 +65,13 @@ def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
             raise
         else:
             entry.status = response.status
+            if not response.prepared:
+                response.headers.update(entry.headers())
         finally:
             write_entry(entry)
         return response
 
     return answer_errors
-
-
-class Models:
-    """The model under each of its names."""
-
-    def __init__(self, config: HttpConfig, front: FrontEnd) -> None:
-        self._names = config.served_names
-        self._front = front
-        self._created_s = int(time.time())
-
-    async def list_all(self, _: web.Request) -> web.Response:
-        return json_answer({"object": "list", "data": [self._entry(name) for name in self._names]})
-
-    async def retrieve(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        if name not in self._names:
-            raise ApiError(404, f"the model {name!r} is not served here", param="model", code="model_not_found")
-        return json_answer(self._entry(name))
-
-    def _entry(self, name: str) -> dict[str, Any]:
-        limits = self._front.limits
-        max_model_len = (limits or self._front.model.info).max_model_len
-        common = {"object": "model", "created": self._created_s, "owned_by": "baton"}
-        return {"id": name, **common, "max_model_len": max_model_len}
-
-
-def json_answer(value: Any, status: int = 200) -> web.Response:
-    return web.Response(status=status, body=msgspec.json.encode(value), content_type="application/json")
-
-
-def health_page(provider: Callable[[], Awaitable[tuple[bool, dict[str, Any]]]]) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        is_good, detail = await provider()
-        return json_answer(detail, 200 if is_good else 503)
-
-    return answer
-
-
-def readiness_page(provider: Callable[[], tuple[bool, dict[str, Any]]]) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        is_good, detail = provider()
-        return json_answer(detail, 200 if is_good else 503)
-
-    return answer
-
-
-def metrics_page(provider: Callable[[], bytes]) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=provider(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
-
-    return answer
 
 
 def create_app(
@@ -145,16 +86,5 @@ def create_app(
     ]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes + 1)
     app.on_response_prepare.extend([show_policy(policy), show_limits])
-    generation = Generation(front, config)
-    app.router.add_post("/v1/completions", generation.handler(COMPLETIONS))
-    app.router.add_post("/v1/chat/completions", generation.handler(CHAT))
-    tokenizing = Tokenizing(front, generation, config)
-    app.router.add_post("/tokenize", tokenizing.tokenize)
-    app.router.add_post("/detokenize", tokenizing.detokenize)
-    models = Models(config, front)
-    app.router.add_get("/v1/models", models.list_all)
-    app.router.add_get("/v1/models/{name:.+}", models.retrieve)
-    app.router.add_get("/health", health_page(providers.health))
-    app.router.add_get("/ready", readiness_page(providers.ready))
-    app.router.add_get("/metrics", metrics_page(providers.metrics))
+    register(app, all_routes(front, config, providers, api_keys is not None))
     return app

@@ -18,7 +18,8 @@ from baton.services.router.http.key_file import VARIABLE, ApiKeysInvalid, KeyEnt
 from baton.services.router.http.key_limits import KeyLimits
 from baton.services.runtime.secret import Secret
 
-OPEN_ROUTES = frozenset({"/health", "/ready"})  #: probes of whoever supervises the process
+#: probes of whoever supervises the process; the built-in page, which holds nothing and has to be loaded without a key
+OPEN_ROUTES = frozenset({"/health", "/ready", "/", "/page/page.js", "/page/page.css", "/page/icon.svg"})
 TENANT_TAG = b"baton api key tenant\x00"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -22,8 +22,9 @@ from baton.services.model.folder import write_model_info
 from baton.services.model.tiny import write_tiny
 from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.app import Providers, create_app
+from baton.services.router.http.app import create_app
 from baton.services.router.http.auth import ApiKeys
+from baton.services.router.http.pages import Providers
 from baton.services.router.http.server import HttpServer
 from baton.services.router.text.model_folder import RouterModel, load_router_model
 from tests.support.raw_http import asked_and_not_read
@@ -226,12 +227,12 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
     front = FrontEnd(machine.submit, model, config, lambda grammar: checker_of(model.folder).check(grammar))
     machine.front = front
     front.limits = LIMITS
-    probes: dict[str, Any] = {"health": lambda: (True, {"ok": True})}
+    probes: dict[str, Any] = {"health": lambda: True}
 
-    async def health() -> tuple[bool, dict[str, Any]]:
+    async def health() -> bool:
         return probes["health"]()
 
-    providers = Providers(health, lambda: (front.limits is not None, {}), lambda: b"# metrics\n")
+    providers = Providers(health, lambda: "" if front.limits else "no executor is known", lambda: b"# metrics\n")
     server = HttpServer(create_app(front, config, providers, api_keys), front, config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"

@@ -1,0 +1,35 @@
+"""Answers that stay the same for the life of the router: sent once to each client that keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from aiohttp import web
+from aiohttp.typedefs import LooseHeaders
+
+from baton.services.router.http.routes import Handler
+
+
+class CachedAnswer:
+    """Bytes, made at the first request for them, under an ETag; 304 to who names it in `If-None-Match`."""
+
+    def __init__(self, make: Callable[[], bytes], content_type: str, headers: Mapping[str, str]) -> None:
+        self._make = make
+        self._headers = {"Content-Type": content_type, **headers}
+        self._body: bytes | None = None
+        self._etag = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if self._body is None:
+            self._body = self._make()
+            self._etag = hashlib.sha256(self._body).hexdigest()[:32]
+        headers: LooseHeaders = self._headers | {"ETag": f'"{self._etag}"'}
+        if any(known.value in (self._etag, "*") for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._body, headers=headers)
+
+
+def cached(make: Callable[[], bytes], content_type: str, headers: Mapping[str, str]) -> Handler:
+    """A handler that answers so."""
+    return CachedAnswer(make, content_type, headers).answer

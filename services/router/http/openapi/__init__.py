@@ -1,0 +1,1 @@
+"""`/openapi.json`: the routes as they are registered, with the types that read bodies and write answers."""

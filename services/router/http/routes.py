@@ -1,0 +1,38 @@
+"""The one table of routes: what the application registers, and what `/openapi.json` tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Route(NamedTuple):
+    """One row. Errors that any route may have are not listed in it."""
+
+    method: Literal["GET", "POST"]
+    path: str  #: as OpenAPI writes it; `{name}` stands for one or more segments
+    handler: Handler
+    name: str  #: of the operation, for generated clients
+    summary: str
+    answer: Any  #: type of the JSON of a 200; or, as text, its media type where it is none
+    body: Any = None  #: type of the JSON that is read
+    event: Any = None  #: types of a streamed answer's events; None where nothing is streamed
+    errors: tuple[int, ...] = ()  #: statuses with the error object
+    is_cached: bool = False  #: has an ETag and is answered with 304 to who has it
+    not_ready: Any = None  #: type of a 503 that is no error but this route's answer
+
+    @property
+    def pattern(self) -> str:
+        """The path as aiohttp writes it."""
+        return self.path.replace("{name}", "{name:.+}")
+
+
+def register(app: web.Application, routes: tuple[Route, ...]) -> None:
+    """Add them all; what is read with GET may be asked with HEAD."""
+    for route in routes:
+        add = app.router.add_get if route.method == "GET" else app.router.add_post
+        add(route.pattern, route.handler)
