@@ -5,6 +5,7 @@ Written out once after each turn of the driver and on every way out, so a killed
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.settings import Knobs, Settings, SettingsInvalid
 
 BUFFER_BYTES = 1 << 20
+JOURNAL_KEY = "service.journal_folder"
 
 
 class FileJournal(JournalWriter):
@@ -31,14 +33,24 @@ def open_journal(life: Lifecycle, settings: Settings, own: Peer, layout: KvLayou
     """None if no folder is set. Raises SettingsInvalid if the file cannot be written."""
     if not settings.service.journal_folder:
         return None
-    path = Path(settings.service.journal_folder) / f"{own.name}-{own.epoch}.journal"
+    path = make_journal_folder(settings.service.journal_folder) / f"{own.name}-{own.epoch}.journal"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("xb", buffering=BUFFER_BYTES)
     except OSError as error:
-        raise SettingsInvalid(f"service.journal_folder: {error}") from error
+        raise SettingsInvalid(f"{JOURNAL_KEY}: {error}") from error
     life.before_exit(stream.flush)
     return _begin(stream, settings, own, layout)
+
+
+def make_journal_folder(folder: str, key: str = JOURNAL_KEY) -> Path:
+    """The folder, made if absent. Raises SettingsInvalid, which names the key that asked for it."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsInvalid(f"{key} = {folder!r}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingsInvalid(f"{key} = {folder!r}: this user may not write there")
+    return Path(folder)
 
 
 def _begin(stream: BinaryIO, settings: Settings, own: Peer, layout: KvLayout | None) -> FileJournal:

@@ -82,8 +82,14 @@ class Lifecycle:
             self.fail(error)
 
 
-def run_service(log: Log, main: Callable[[Lifecycle], Awaitable[None]], parent_pid: int = 0) -> int:
-    """Run `main` on a uvloop until it returns; its exit code. A typed error of the start is told in one line."""
+def run_service(
+    log: Log,
+    main: Callable[[Lifecycle], Awaitable[None]],
+    parent_pid: int = 0,
+    refused: Callable[[str], None] = lambda cause: None,
+) -> int:
+    """Run `main` on a uvloop until it returns; its exit code. A typed error of the start is told in one line, and to
+    `refused`."""
     if parent_pid:
         die_with_parent(parent_pid)
 
@@ -96,6 +102,7 @@ def run_service(log: Log, main: Callable[[Lifecycle], Awaitable[None]], parent_p
             await main(life)
         except (ServingError, ValueError) as error:
             log.error("cannot go on", kind=type(error).__name__, detail=str(error))
+            refused(str(error))
             return EXIT_REFUSED
         except Exception as error:
             life.fail(error)

@@ -85,6 +85,7 @@ class HttpSettings(HttpConfig, frozen=True, kw_only=True):
     api_keys: Secret | None = None  #: the same lines themselves, from $BATON_API_KEYS; there is no flag for it
 
 
+DEVICE_KINDS = ("cpu", "fake")
 Knobs = ExecutorConfig | SchedulerConfig | RouterConfig
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -224,7 +225,12 @@ def _validate(settings: Settings) -> None:
         role = settings.role.name.lower()
         raise SettingsInvalid(f"service.name = {settings.service.name!r}: the name of a {role} begins with {role!r}")
     if settings.link.silence_s <= settings.link.heartbeat_s:
-        raise SettingsInvalid("link.silence_s must be longer than link.heartbeat_s")
+        link = settings.link
+        raise SettingsInvalid(
+            f"link.silence_s = {link.silence_s:g}: must be longer than link.heartbeat_s = {link.heartbeat_s:g}"
+        )
+    if settings.role.is_executor and settings.device.kind not in DEVICE_KINDS:
+        raise SettingsInvalid(f"device.kind = {settings.device.kind!r} is none of {', '.join(DEVICE_KINDS)}")
     if settings.role.is_executor and settings.device.kind != "fake" and not settings.model.folder:
         raise SettingsInvalid("model.folder is not set: make one with `baton model fetch` and name it with --model")
     if settings.role is Role.ROUTER and not settings.model.folder:

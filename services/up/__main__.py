@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.lifecycle import EXIT_REFUSED, run_service
 from baton.services.runtime.log import Log
 from baton.services.up.plan import LAUNCHER_NAME, UpOptions, check_counts
+from baton.services.up.preflight import check_start, configured_model
 from baton.services.up.supervisor import supervise
 
 
@@ -24,10 +26,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--prefill", type=int, help="prefill executors (1, or 0 beside --unified)")
     made.add_argument("--decode", type=int, help="decode executors (1, or 0 beside --unified)")
     made.add_argument("--unified", type=int, default=0, help="executors that do both (0)")
-    made.add_argument("--host", default="127.0.0.1", help="where the HTTP API listens (loopback)")
-    made.add_argument("--port", type=int, default=8000, help="of the HTTP API (8000); 0: any free one")
+    made.add_argument("--host", default="", help="where the HTTP API listens (127.0.0.1)")
+    made.add_argument("--port", type=int, help="of the HTTP API (8000); 0: any free one")
     made.add_argument("--cores", default="", help="for the executors, such as 0-3; all by default")
-    made.add_argument("--device", default="cpu", help="cpu or fake")
+    made.add_argument("--device", default="", help="cpu or fake (cpu)")
     made.add_argument("--journal", type=Path, help="folder for every process's events and commands")
     made.add_argument("--config", type=Path, help="TOML file that every process reads")
     return made
@@ -35,28 +37,37 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
-    default = 0 if asked.unified else 1
-    num_prefill = default if asked.prefill is None else asked.prefill
-    num_decode = default if asked.decode is None else asked.decode
     try:
-        check_counts(num_prefill, num_decode, asked.unified)
-        options = UpOptions(
-            model=fetch(asked.model or ("tiny" if asked.device == "fake" else DEFAULT_MODEL)),
-            num_prefill=num_prefill,
-            num_decode=num_decode,
-            num_unified=asked.unified,
-            host=asked.host,
-            port=asked.port,
-            cores=parse_cores(asked.cores),
-            device=asked.device,
-            journal=asked.journal,
-            config=asked.config,
-        )
+        source = asked.model or configured_model(asked.config, os.environ)
+        source = source or ("tiny" if asked.device == "fake" else DEFAULT_MODEL)
+        options = options_of(asked, Path(source))
+        checked = check_start(options, os.environ)  # before a model is fetched, which may take long
+        options = options._replace(model=fetch(source))
     except ServingError as error:
         print(f"baton up: {error}", file=sys.stderr)
         return EXIT_REFUSED
     epoch = time.time_ns() // 1_000_000
-    return run_service(Log(LAUNCHER_NAME, epoch), lambda life: supervise(life, options, epoch))
+    return run_service(Log(LAUNCHER_NAME, epoch), lambda life: supervise(life, options, checked, epoch))
+
+
+def options_of(asked: argparse.Namespace, model: Path) -> UpOptions:
+    """Raises SettingsInvalid and CoresInvalid."""
+    default = 0 if asked.unified else 1
+    num_prefill = default if asked.prefill is None else asked.prefill
+    num_decode = default if asked.decode is None else asked.decode
+    check_counts(num_prefill, num_decode, asked.unified)
+    return UpOptions(
+        model=model,
+        num_prefill=num_prefill,
+        num_decode=num_decode,
+        num_unified=asked.unified,
+        host=asked.host,
+        port=asked.port,
+        cores=parse_cores(asked.cores),
+        device=asked.device,
+        journal=asked.journal,
+        config=asked.config,
+    )
 
 
 if __name__ == "__main__":

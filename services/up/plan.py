@@ -20,20 +20,21 @@ class UpOptions(NamedTuple):
     num_prefill: int = 1
     num_decode: int = 1
     num_unified: int = 0
-    host: str = "127.0.0.1"
-    port: int = 8000
+    host: str = ""  #: the router's own default (or the file's) if empty; so for what follows
+    port: int | None = None
     cores: tuple[int, ...] = ()  #: for executors
-    device: str = "cpu"
+    device: str = ""
     journal: Path | None = None
     config: Path | None = None
 
 
 class ChildPlan(NamedTuple):
-    """One process: `command` lacks only what changes with each life, the epoch."""
+    """One process: its command line lacks only what changes with each life, the epoch."""
 
     name: str
     role: Role
-    command: tuple[str, ...]
+    program: tuple[str, ...]
+    flags: tuple[str, ...] = ()
 
 
 def check_counts(num_prefill: int, num_decode: int, num_unified: int) -> None:
@@ -56,9 +57,9 @@ def plan_children(options: UpOptions, run_folder: Path, parent_pid: int) -> list
     children = [_child("scheduler", Role.SCHEDULER, options, run_folder, parent_pid, ())]
     for name, own_cores in zip(executors, cores, strict=True):
         role = Role[name.rstrip("0123456789").upper()]
-        flags = ("--cores", cores_text(own_cores), "--device", options.device, "--model", str(options.model))
+        flags = ("--cores", cores_text(own_cores), *_given("--device", options.device))
         children.append(_child(name, role, options, run_folder, parent_pid, flags))
-    front = ("--host", options.host, "--port", str(options.port), "--model", str(options.model))
+    front = (*_given("--host", options.host), *_given("--port", "" if options.port is None else str(options.port)))
     children.append(_child("router", Role.ROUTER, options, run_folder, parent_pid, front))
     return children
 
@@ -70,13 +71,19 @@ def control_endpoint(run_folder: Path, name: str) -> str:
 def _child(
     name: str, role: Role, options: UpOptions, run_folder: Path, parent_pid: int, flags: tuple[str, ...]
 ) -> ChildPlan:
-    command = [sys.executable, "-P", "-m", f"baton.services.{role.name.lower()}", "--name", name]
-    command += ["--keys", str(run_folder / "keys"), "--run-folder", str(run_folder), "--parent-pid", str(parent_pid)]
-    command += ["--scheduler", control_endpoint(run_folder, "scheduler")]
+    program = (sys.executable, "-P", "-m", f"baton.services.{role.name.lower()}")
+    common = ["--name", name, "--keys", str(run_folder / "keys")]
+    common += ["--run-folder", str(run_folder), "--parent-pid", str(parent_pid)]
     if role is not Role.ROUTER:
-        command += ["--listen", control_endpoint(run_folder, name)]
+        common += ["--listen", control_endpoint(run_folder, name)]
+    if role is not Role.SCHEDULER:
+        common += ["--scheduler", control_endpoint(run_folder, "scheduler"), "--model", str(options.model)]
     if options.journal is not None:
-        command += ["--journal-folder", str(options.journal)]
+        common += ["--journal-folder", str(options.journal)]
     if options.config is not None:
-        command += ["--config", str(options.config)]
-    return ChildPlan(name, role, (*command, *flags))
+        common += ["--config", str(options.config)]
+    return ChildPlan(name, role, program, (*common, *flags))
+
+
+def _given(flag: str, value: str) -> tuple[str, ...]:
+    return (flag, value) if value else ()

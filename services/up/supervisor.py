@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from baton.core.config import SchedulerConfig
+from baton.core.errors import ServingError
 from baton.core.ids import Life, Role
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.process import Process, RunRecord, read_record
@@ -27,18 +30,22 @@ from baton.services.transport.keys import KeyRing, make_keys
 from baton.services.up.children import Child
 from baton.services.up.launcher import ChildExited, LauncherCore
 from baton.services.up.plan import LAUNCHER_NAME, ChildPlan, UpOptions, control_endpoint, plan_children
+from baton.services.up.preflight import Checked
 
 READY_POLL_S = 0.1
 RUN_PREFIX = "baton-up-"
-STOP_TIMEOUT_S = 40.0  #: longer than a service's own drain
+
+
+class RunFolderUnusable(ServingError):
+    """The folder of a deployment's keys and sockets cannot be made or filled."""
 
 
 class Supervisor:
     """Starts, watches and ends the processes of one deployment."""
 
-    def __init__(self, life: Lifecycle, options: UpOptions, run_folder: Path, epoch: int) -> None:
+    def __init__(self, life: Lifecycle, options: UpOptions, checked: Checked, run_folder: Path, epoch: int) -> None:
         self.life = life
-        self.options = options
+        self.checked = checked
         self.run_folder = run_folder
         plans = plan_children(options, run_folder, os.getpid())
         prepare_keys(run_folder / "keys", [LAUNCHER_NAME, *(plan.name for plan in plans)], options.journal)
@@ -65,7 +72,7 @@ class Supervisor:
         async with ClientSession(timeout=ClientTimeout(total=5)) as session:
             while True:
                 record = read_record(self.run_folder, "router")
-                if record is not None and record.http_port and await _is_ready(session, self.options.host, record):
+                if record is not None and record.http_port and await _is_ready(session, self.checked.host, record):
                     return record.http_port
                 await asyncio.sleep(READY_POLL_S)
 
@@ -73,9 +80,10 @@ class Supervisor:
         """End the processes that take requests first, those that they need last; whoever takes too long is killed."""
         for child, watch in reversed(list(zip(self.children, self._watches, strict=True))):
             child.stop()
-            done, _ = await asyncio.wait([watch], timeout=STOP_TIMEOUT_S)
+            timeout_s = self.checked.stop_timeouts_s[child.plan.name]
+            done, _ = await asyncio.wait([watch], timeout=timeout_s)
             if not done:
-                self.life.log.warn("killed", child=child.plan.name, stop_timeout_s=STOP_TIMEOUT_S)
+                self.life.log.warn("killed", child=child.plan.name, stop_timeout_s=timeout_s)
                 child.kill()
                 await asyncio.wait([watch])
             if (error := watch.exception()) is not None:
@@ -86,7 +94,7 @@ class Supervisor:
         def exited(life: Life) -> None:
             self.process.driver.post(ChildExited(life))
 
-        return Child(plan, self.life.log, exited)
+        return Child(plan, self.life.log, exited, self.run_folder)
 
 
 def launcher_settings(run_folder: Path, epoch: int, scheduler: str) -> Settings:
@@ -101,14 +109,15 @@ def launcher_settings(run_folder: Path, epoch: int, scheduler: str) -> Settings:
     )
 
 
-async def supervise(life: Lifecycle, options: UpOptions, epoch: int) -> None:
+async def supervise(life: Lifecycle, options: UpOptions, checked: Checked, epoch: int) -> None:
     """Run a deployment until asked to stop."""
     remove_left_folders(Path(tempfile.gettempdir()))
-    run_folder = Path(tempfile.mkdtemp(prefix=f"{RUN_PREFIX}{os.getpid()}-"))
+    run_folder = make_run_folder()
+    life.before_exit(lambda: shutil.rmtree(run_folder, ignore_errors=True))  # it holds secret keys
     try:
-        supervisor = Supervisor(life, options, run_folder, epoch)
+        supervisor = Supervisor(life, options, checked, run_folder, epoch)
         supervisor.start()
-        telling = life.spawn(_tell_ready(supervisor))
+        telling = life.spawn(_tell_ready(supervisor, options.model))
         try:
             await supervisor.until_stop()
         finally:
@@ -118,17 +127,27 @@ async def supervise(life: Lifecycle, options: UpOptions, epoch: int) -> None:
         shutil.rmtree(run_folder, ignore_errors=True)
 
 
+def make_run_folder() -> Path:
+    """Raises RunFolderUnusable."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{RUN_PREFIX}{os.getpid()}-"))
+    except OSError as error:
+        raise RunFolderUnusable(f"no folder for keys and sockets can be made (see $TMPDIR): {error}") from error
+
+
 def prepare_keys(folder: Path, names: list[str], journal: Path | None) -> None:
     """Make the deployment's keys. Journals are replayed with the hash key that they were written with: it stays with
     them, and a later deployment that writes to the same folder has the same one."""
     folder.mkdir(mode=0o700)
     kept = None if journal is None else journal / "hash.key"
-    if kept is not None and kept.exists():
-        shutil.copy(kept, folder / "hash.key")
-    make_keys(folder, names)
-    if kept is not None and not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / "hash.key", kept)
+    try:
+        if kept is not None and kept.exists():
+            shutil.copy(kept, folder / "hash.key")
+        make_keys(folder, names)
+        if kept is not None and not kept.exists():
+            shutil.copy(folder / "hash.key", kept)
+    except OSError as error:
+        raise RunFolderUnusable(f"the deployment's keys cannot be written: {error}") from error
 
 
 def remove_left_folders(parent: Path) -> None:
@@ -139,12 +158,19 @@ def remove_left_folders(parent: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _tell_ready(supervisor: Supervisor) -> None:
+async def _tell_ready(supervisor: Supervisor, model: Path) -> None:
     port = await supervisor.until_ready()
-    options = supervisor.options
-    url = f"http://{host_and_port(options.host, port)}/v1/completions"
-    body = f'{{"model": "{options.model.name}", "prompt": "The capital of France is", "max_tokens": 16}}'
-    print(f"ready: {url}\n\n  curl {url} -H 'Content-Type: application/json' -d '{body}'\n", flush=True)
+    print(ready_text(supervisor.checked, port, model), flush=True)
+
+
+def ready_text(checked: Checked, port: int, model: Path) -> str:
+    """Where the API is, and a first request that works there as it stands (but for the user's API key)."""
+    url = f"http://{host_and_port(checked.host, port)}/v1/completions"
+    name = (*checked.served_names, model.name)[0]
+    body = json.dumps({"model": name, "prompt": "The capital of France is", "max_tokens": 16})
+    key = ' -H "Authorization: Bearer $API_KEY"' if checked.needs_api_key else ""
+    request = f"curl {shlex.quote(url)}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    return f"ready: {url}\n\n  {request}\n"
 
 
 async def _is_ready(session: ClientSession, host: str, router: RunRecord) -> bool:

@@ -15,8 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from select import select
 
-import pytest
-
 from baton.services.runtime.lifecycle import EXIT_REFUSED
 from baton.services.sim.replay import main as replay
 from tests.support.completions import Question, expected_tokens
@@ -66,10 +64,20 @@ class Deployment:
 
 
 @contextmanager
-def deployment(model: Path, folder: Path, port: int, config: str = CONFIG) -> Iterator[Deployment]:
+def deployment(
+    model: Path, folder: Path, port: int, config: str = CONFIG, executors: tuple[str, ...] = ()
+) -> Iterator[Deployment]:
     (folder / "up.toml").write_text(config)
     command = [sys.executable, "-P", "-m", "baton.services.cli.main", "up", "--device", "fake", "--port", str(port)]
-    command += ["--model", str(model), "--config", str(folder / "up.toml"), "--journal", str(folder / "journal")]
+    command += [
+        *executors,
+        "--model",
+        str(model),
+        "--config",
+        str(folder / "up.toml"),
+        "--journal",
+        str(folder / "journal"),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Deployment(process, port)
@@ -150,24 +158,32 @@ def test_zmq05_no_child_outlives_a_killed_launcher_and_a_new_one_starts_at_once(
         up.check_answer()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1"])
-def test_zmq05_a_port_in_use_ends_the_start_and_is_named(tiny: Path, tmp_path: Path, host: str) -> None:
-    with socket.create_server((host, 0)) as taken:
+def test_zmq05_a_port_in_use_ends_the_start_before_anything_is_started_and_is_named(tiny: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with deployment(tiny, tmp_path, port) as up:
-            assert f"cannot listen on {host}:{port}" in up.read_until("cannot listen")
-            assert up.process.stderr is not None
-            up.process.stderr.read()
-            assert up.process.wait(60) == EXIT_REFUSED
+            out, log = up.process.communicate(timeout=HANG_LIMIT_S)
+            assert up.process.returncode == EXIT_REFUSED
+    assert out == ""
+    assert log == f"baton up: cannot listen on 127.0.0.1:{port} (--host, --port): Address already in use\n"
 
 
-def test_a_child_that_cannot_start_ends_the_start_and_says_why_without_a_traceback(tiny: Path, tmp_path: Path) -> None:
-    with deployment(tiny, tmp_path, free_port(), "[device]\nblock_size = 0\n") as up:
+def test_a_child_that_cannot_start_ends_the_start_and_the_last_line_says_why(tiny: Path, tmp_path: Path) -> None:
+    with deployment(tiny, tmp_path, free_port(), "[device]\nkv_bytes = 1000\n") as up:
         out, log = up.process.communicate(timeout=HANG_LIMIT_S)
         assert up.process.returncode == EXIT_REFUSED
     assert out == ""
-    assert re.search("baton (prefill|decode): device.block_size = 0: must be positive", log)
-    assert re.search("(prefill|decode)0 cannot start", log.splitlines()[-1])
+    assert re.search("(prefill|decode)0 cannot start: device.kv_bytes = 1000: 0 KV blocks", log.splitlines()[-1])
     assert all(log.count(f"what=started child={name}0") == 1 for name in ("prefill", "decode"))
     assert "Traceback" not in log
     assert "never retrieved" not in log
+
+
+def test_it_serves_where_it_was_told_to_over_ipv6_too(tiny: Path, tmp_path: Path) -> None:
+    config = CONFIG + "[http]\nhost = '::1'\n"
+    with deployment(tiny, tmp_path, free_port(), config, executors=("--unified", "1")) as up:
+        assert up.process.stdout is not None
+        assert up.process.stdout.readline() == f"ready: http://[::1]:{up.port}/v1/completions\n"
+        up.process.send_signal(signal.SIGTERM)
+        up.read_until("what=exited child=scheduler")
+        assert up.process.wait(60) == 0

@@ -6,21 +6,35 @@ import asyncio
 import io
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from baton.core.ids import Life, Role
 from baton.services.runtime.log import Log
-from baton.services.up.children import Child, StartRefused
+from baton.services.runtime.refusal import write_refusal
+from baton.services.up.children import MAX_UNSERVED, Child, StartRefused
 from baton.services.up.plan import ChildPlan
 from tests.support.loops import run_on_uvloop, until
 
 FOREVER = "import signal; signal.pause()"
 
 
-def child(code: str, exits: list[Life]) -> Child:
-    plan = ChildPlan("decode0", Role.DECODE, (sys.executable, "-c", code))
-    return Child(plan, Log("launcher", 1, io.StringIO()), exits.append)
+NOWHERE = Path("/nonexistent")
+#: arguments as `baton up` gives them: the run folder, then --epoch EPOCH
+SERVE = """
+import json, sys
+from pathlib import Path
+folder, epoch = Path(sys.argv[1]), int(sys.argv[3])
+record = dict(name="decode0", epoch=epoch, pid=1, address="", admin_port=0)
+(folder / "new").write_text(json.dumps(record))
+(folder / "new").rename(folder / "decode0.json")
+"""
+
+
+def child(code: str, exits: list[Life], run_folder: Path = NOWHERE, said: io.StringIO | None = None) -> Child:
+    plan = ChildPlan("decode0", Role.DECODE, (sys.executable, "-c", code), (str(run_folder),))
+    return Child(plan, Log("launcher", 1, said or io.StringIO()), exits.append, run_folder)
 
 
 def test_a_killed_child_lives_again_under_a_later_epoch_and_its_exit_is_told_first() -> None:
@@ -88,3 +102,59 @@ def test_a_child_that_ignores_the_request_can_be_killed() -> None:
 
     assert signal.SIGTERM == 15
     run_on_uvloop(story())
+
+
+def test_a_refusal_says_why_with_the_childs_own_words(tmp_path: Path) -> None:
+    async def story() -> None:
+        write_refusal(str(tmp_path), "decode0", "no such key")
+        with pytest.raises(StartRefused, match="decode0 cannot start: no such key"):
+            await child("raise SystemExit(2)", [], tmp_path).keep_running()
+
+    run_on_uvloop(story())
+
+
+def test_a_child_that_never_comes_to_serve_is_given_up(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = child("raise SystemExit(72)", [], tmp_path)
+        with pytest.raises(StartRefused, match=f"ended {MAX_UNSERVED} times before it served.*exit code 72"):
+            await made.keep_running()
+        assert made.num_starts == MAX_UNSERVED
+
+    run_on_uvloop(story())
+
+
+def test_a_child_that_has_served_is_started_again_however_often_it_dies(tmp_path: Path) -> None:
+    serves_once = f"""
+import os, sys
+if os.path.exists(os.path.join(sys.argv[1], "decode0.json")):
+    raise SystemExit(72)
+{SERVE}
+raise SystemExit(72)
+"""
+
+    async def story() -> None:
+        made = child(serves_once, [], tmp_path)
+        watch = asyncio.ensure_future(made.keep_running())
+        await until(lambda: made.num_starts == MAX_UNSERVED + 2)
+        made.stop()
+        await watch
+
+    run_on_uvloop(story())
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_stop_asks_one_that_serves_and_ends_one_that_still_starts(tmp_path: Path, serves: bool) -> None:
+    code = "import signal; signal.signal(15, lambda *_: sys.exit(5)); import sys\n"
+    code += (SERVE if serves else "open(sys.argv[1] + '/begun', 'w')\n") + FOREVER
+    said = io.StringIO()
+
+    async def story() -> None:
+        made = child(code, [], tmp_path, said)
+        watch = asyncio.ensure_future(made.keep_running())
+        await until(lambda: made.is_serving if serves else (tmp_path / "begun").exists())
+        made.stop()
+        await watch
+
+    run_on_uvloop(story())
+    codes = [line.rpartition("exit_code=")[2] for line in said.getvalue().splitlines() if "what=exited" in line]
+    assert codes == ["5" if serves else str(-signal.SIGKILL)]

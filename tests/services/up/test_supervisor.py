@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
+import os
+import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,11 +22,13 @@ from baton.services.runtime.log import Log
 from baton.services.runtime.process import RunRecord, write_record
 from baton.services.up.children import Child, StartRefused
 from baton.services.up.plan import ChildPlan, UpOptions
-from baton.services.up.supervisor import Supervisor
+from baton.services.up.preflight import Checked
+from baton.services.up.supervisor import Supervisor, ready_text
 from tests.support.loops import run_on_uvloop, until
 
 HANG_LIMIT_S = 30.0
 REFUSED = (sys.executable, "-c", "raise SystemExit(2)")
+CHECKED = Checked("127.0.0.1", (), False, {"decode0": 10.0, "decode1": 10.0})
 
 
 def test_each_child_that_cannot_start_is_told_and_no_error_is_left_to_the_loop(tmp_path: Path) -> None:
@@ -32,10 +38,10 @@ def test_each_child_that_cannot_start_is_told_and_no_error_is_left_to_the_loop(t
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
         life = Lifecycle(Log("launcher", 1, said))
-        supervisor = Supervisor(life, UpOptions(tmp_path, cores=(0,)), tmp_path, 1)
+        supervisor = Supervisor(life, UpOptions(tmp_path, cores=(0,)), CHECKED, tmp_path, 1)
         exits: list[Any] = []
         plans = [ChildPlan(name, Role.DECODE, REFUSED) for name in ("decode0", "decode1")]
-        supervisor.children = [Child(plan, life.log, exits.append) for plan in plans]
+        supervisor.children = [Child(plan, life.log, exits.append, tmp_path) for plan in plans]
         supervisor.start()
         await until(lambda: len(exits) == 2)
         with pytest.raises(StartRefused):
@@ -63,7 +69,7 @@ def test_readiness_is_asked_where_the_router_listens_and_nowhere_else(tmp_path: 
         await web.TCPSite(runner, host, 0).start()
         port = runner.addresses[0][1]
         life = Lifecycle(Log("launcher", 1, io.StringIO()))
-        supervisor = Supervisor(life, UpOptions(tmp_path, host=host, cores=(0,)), tmp_path, 1)
+        supervisor = Supervisor(life, UpOptions(tmp_path, cores=(0,)), CHECKED._replace(host=host), tmp_path, 1)
         write_record(tmp_path, RunRecord("router", 1, 1, "", 0, port))
         async with asyncio.timeout(HANG_LIMIT_S):
             assert await supervisor.until_ready() == port
@@ -71,3 +77,50 @@ def test_readiness_is_asked_where_the_router_listens_and_nowhere_else(tmp_path: 
         supervisor.process.shut()
 
     run_on_uvloop(story())
+
+
+@pytest.mark.parametrize(
+    ("checked", "told"),
+    [
+        (CHECKED, ("http://127.0.0.1:8000/v1", '"model": "it\'s"')),
+        (CHECKED._replace(host="::1", served_names=("other",)), ("http://[::1]:8000/v1", '"model": "other"')),
+        (CHECKED._replace(needs_api_key=True), ("http://127.0.0.1:8000/v1", "Authorization: Bearer $API_KEY")),
+    ],
+)
+def test_the_first_request_that_is_shown_is_one_that_works(checked: Checked, told: tuple[str, ...]) -> None:
+    ready, _, request = ready_text(checked, 8000, Path("/models/it's")).strip().partition("\n\n")
+    words = shlex.split(request)
+    assert ready == f"ready: {words[1]}"
+    assert all(any(part in word for word in words) for part in told)
+
+
+def test_a_launcher_that_is_stopped_while_stopping_leaves_no_secret_key(tmp_path: Path) -> None:
+    """In a process of its own, since it ends at once."""
+    code = """
+import asyncio, os, sys
+from pathlib import Path
+from baton.services.runtime.lifecycle import run_service
+from baton.services.runtime.log import Log
+from baton.services.up import supervisor
+from baton.services.up.plan import UpOptions
+from baton.services.up.preflight import Checked
+
+async def stop(self):
+    self.life.request_stop()  # the second one
+
+async def until_stop(self):
+    print(sum(1 for _ in Path(os.environ["TMPDIR"]).glob("baton-up-*/keys/secret/*.key")))
+    self.life.request_stop()
+
+supervisor.Supervisor.start = lambda self: None
+supervisor.Supervisor.until_stop = until_stop
+supervisor.Supervisor.stop = stop
+checked = Checked("127.0.0.1", (), False, {})
+run_service(Log("launcher", 1), lambda life: supervisor.supervise(life, UpOptions(Path("/m"), cores=(0,)), checked, 1))
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG_LIMIT_S, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert int(done.stdout) == 5
+    assert list(tmp_path.iterdir()) == []
