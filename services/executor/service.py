@@ -168,9 +168,7 @@ def load_masks(settings: Settings, log: Log) -> GrammarMasks | None:
     except Incompatible as error:
         log.warn("no grammars", detail=str(error))
         return None
-    return GrammarMasks(
-        Matchers(vocabulary, on_failure=lambda detail: log.warn("a grammar could not go on", detail=detail[:200]))
-    )
+    return GrammarMasks(Matchers(vocabulary, on_failure=lambda why: log.warn("a grammar could not go on", why=why)))
 
 
 def make_device(settings: Settings, num_threads: int) -> Device[Any]:

@@ -66,7 +66,7 @@ class Matcher:
     def _check(self) -> None:
         if not self._has_failed and self._state.is_error():
             self._has_failed = True
-            self._on_failure(self._state.get_error())
+            self._on_failure(self._state.stop_reason())  # the error itself may quote what a client wrote
 
 
 class Matchers:
@@ -78,7 +78,7 @@ class Matchers:
         num_cached: int = NUM_COMPILED,
         on_failure: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_failure` is told of each matcher that fails, once, by the thread that uses it."""
+        """`on_failure` is told why, once for each matcher that fails, by the thread that uses it."""
         self.num_compiled = 0
         self.num_failed = 0  #: outputs that ended early because their grammar could not go on
         self._vocabulary = vocabulary
