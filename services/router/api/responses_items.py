@@ -94,8 +94,8 @@ class OpenCall:
 
 
 class OutputItems:
-    """Text in; events for a stream out, and all of it as items. Neither depends on how the text was cut, but that
-    scores come with their tokens only where the text is cut between them."""
+    """Text in; events for a stream out, and all of it as items. What they add up to does not depend on how the text was
+    cut; where it has scores and may have calls, it comes token by token."""
 
     def __init__(self, plan: ToolPlan | None, numbers: Iterator[int]) -> None:
         self.ended: list[OutputItem] = []
@@ -103,22 +103,23 @@ class OutputItems:
         self._parser = None if plan is None else new_parser(plan.format, plan.schemas)
         self._numbers = numbers
         self._open: OpenMessage | OpenCall | None = None
-        self._scores: list[ChosenTokenScore] = []  #: of tokens that may be text or markup
+        self._held: list[tuple[str, ChosenTokenScore]] = []  #: tokens that may be text or markup
 
     def push(self, text: str, scores: list[ChosenTokenScore]) -> list[Event]:
         """What this text, of these tokens, adds."""
-        self._scores += scores
         if self._parser is None:
-            return self._add_text(text)
+            return self._add_text(text, scores)
+        self._held += [(text, score) for score in scores]
         return self._apply(self._parser.push(text))
 
     def finish(self, status: ItemStatus) -> list[Event]:
         """The output has ended; `status` is that of a message that was being written. There is at least one item."""
         events = [] if self._parser is None else self._apply(self._parser.finish())
-        if isinstance(self._open, OpenMessage):
-            events += self._add_text("")
-        elif not self.ended:
-            events += self._message()[1]
+        if isinstance(self._open, OpenMessage) or (self._open is None and not self.ended):
+            message, begun = self._message()
+            events += begun
+            if self._held:
+                events.append(message.add("", [score for _, score in self._held]))
         return events + self._close(status)
 
     def so_far(self) -> list[OutputItem]:
@@ -126,19 +127,30 @@ class OutputItems:
         return self.ended if self._open is None else [*self.ended, self._open.item("incomplete")]
 
     def _apply(self, found: list[ToolEvent]) -> list[Event]:
-        """Scores go to the text that comes of their tokens; those of a call's tokens go nowhere."""
         events: list[Event] = []
         for event in found:
             if isinstance(event, TextDelta):
-                events += self._add_text(event.text)
+                events += self._add_text(event.text, self._scores_of(event.text))
             else:
+                self._held = []
                 events += self._add_to_calls(event)
-        if found:
-            self._scores = []
         return events
 
-    def _add_text(self, text: str) -> list[Event]:
-        scores, self._scores = self._scores, []
+    def _scores_of(self, text: str) -> list[ChosenTokenScore]:
+        """Of the tokens that wrote this text. Those before them were markup, those after them stay held."""
+        start = max(0, "".join(piece for piece, _ in self._held).rfind(text))
+        end, at = start + len(text), 0
+        scores, held = [], []
+        for piece, score in self._held:
+            if at >= end:
+                held.append((piece, score))
+            elif at >= start or at + len(piece) > start:
+                scores.append(score)
+            at += len(piece)
+        self._held = held
+        return scores
+
+    def _add_text(self, text: str, scores: list[ChosenTokenScore]) -> list[Event]:
         if not text and not scores:
             return []
         message, events = self._message()
