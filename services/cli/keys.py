@@ -13,14 +13,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 when every name has a key; 2 for a name that no service may have."""
     parser = argparse.ArgumentParser(prog="baton keys", description=__doc__)
     parser.add_argument("folder", type=Path, help="made if absent; keys that are there are kept")
-    parser.add_argument("names", nargs="*", help=f"of services; {' '.join(DEFAULT_NAMES)} if none is given")
+    of_services = f"of services; {' '.join(DEFAULT_NAMES)} if none is given"
+    parser.add_argument("names", nargs="*", default=DEFAULT_NAMES, metavar="NAME", help=of_services)
     options = parser.parse_args(arguments)
     try:
-        made = make_keys(options.folder, options.names or DEFAULT_NAMES)
+        made = make_keys(options.folder, options.names)
     except (KeysUnusable, OSError) as error:
         print(f"baton keys: {error}", file=sys.stderr)
         return 2
-    print(f"{options.folder}: new keys for {', '.join(made) if made else 'nobody'}")
+    kept = [name for name in options.names if name not in made]
+    told = [f"new keys for {', '.join(made)}"] if made else []
+    told += [f"kept those of {', '.join(kept)}"] if kept else []
+    print(f"{options.folder}: {'; '.join(told)}")
     return 0
 
 

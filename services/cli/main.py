@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import signal
 import sys
+from importlib.metadata import version
+from types import ModuleType
 from typing import NamedTuple
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_UNREAD = 128 + signal.SIGPIPE
 
 
 class Command(NamedTuple):
@@ -38,21 +45,48 @@ def is_there(command: Command) -> bool:
 
 def usage() -> str:
     lines = [f"  {name:<11}{command.summary}" for name, command in COMMANDS.items() if is_there(command)]
-    return "\n".join(["usage: baton COMMAND [OPTIONS]", "", *lines, "", "`baton COMMAND --help` says more."])
+    more = "`baton COMMAND --help` says more; `baton --version` says which one this is."
+    return "\n".join(["usage: baton COMMAND [OPTIONS]", "", *lines, "", more])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: that of the subcommand; 2 for one that does not exist."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Exit code: that of the subcommand; 2 for one that does not exist. A Ctrl-C, or an output that nobody reads to its
+    end, gives the code that a shell has for it, and no traceback."""
+    try:
+        try:
+            return run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the exit still flushes
+        return EXIT_UNREAD
+
+
+def run(given: list[str]) -> int:
+    """One command line, without the name of the program."""
     if not given or given[0] in ("-h", "--help"):
         print(usage())
         return 0 if given else 2
+    if given[0] == "--version":
+        print(f"baton {version('baton-serve')}")
+        return 0
     command = COMMANDS.get(given[0])
     if command is None or not is_there(command):
         print(f"baton: there is no command {given[0]!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    code = importlib.import_module(command.module).main(given[1:])
+    code = load(command.module).main(given[1:])
     return int(code or 0)
+
+
+def load(module: str) -> ModuleType:
+    """While libraries load, a Ctrl-C ends the process: some of them would make something else of the interrupt."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return importlib.import_module(module)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m baton.services.model fetch [SOURCE]`: make a model folder and print where it is."""
+"""`baton model fetch [SOURCE]`: make a model folder and print where it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from baton.core.errors import Incompatible
+from baton.core.errors import ServingError
 from baton.services.model.fetch import DEFAULT_MODEL, fetch
 
 
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         print(fetch(options.source, options.cache_dir))
-    except Incompatible as error:
+    except ServingError as error:
         print(f"baton model: {error}", file=sys.stderr)
         return 1
     return 0

@@ -17,7 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from baton.core.errors import Incompatible
+from safetensors import SafetensorError, safe_open
+
+from baton.core.errors import Incompatible, ServingError
 from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.model.folder import INFO_NAME, read_model_info, write_model_info
 from baton.services.model.gguf_file import convert_gguf
@@ -26,6 +28,14 @@ from baton.services.model.tiny import write_tiny
 from baton.services.model.wheel import convert_wheel
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
+
+
+#: on files that are not what they should be: of JSON, GGUF and safetensors, and by configurations that lack something
+READERS_RAISE = (ValueError, LookupError, TypeError, AttributeError, SafetensorError)
+
+
+class CacheUnusable(ServingError):
+    """The folder of models cannot be written."""
 
 
 class _Source(NamedTuple):
@@ -42,18 +52,21 @@ def default_cache_dir() -> Path:
 def fetch(source: str = DEFAULT_MODEL, cache_dir: Path | None = None) -> Path:
     """The model folder of `source`, made now if the cache lacks it. A folder with a `baton.json` is its own.
 
-    Raises Incompatible when the source cannot be had or holds a model that no family computes.
+    Raises Incompatible when the source cannot be had or holds a model that no family computes, and CacheUnusable.
     """
     if (Path(source) / INFO_NAME).is_file():
         return Path(source).resolve()
     resolved = _resolve(source)
-    models = (cache_dir or default_cache_dir()) / "models"
-    folder = models / resolved.name
-    if not (folder / INFO_NAME).is_file():
-        models.mkdir(parents=True, exist_ok=True)
-        with _locked(models / f".{resolved.name}.lock"):
-            if not (folder / INFO_NAME).is_file():
-                _make(resolved, folder)
+    cache = cache_dir or default_cache_dir()
+    folder = cache / "models" / resolved.name
+    try:
+        if not (folder / INFO_NAME).is_file():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(folder.with_name(f".{resolved.name}.lock")):
+                if not (folder / INFO_NAME).is_file():
+                    _make(resolved, folder)
+    except OSError as error:
+        raise CacheUnusable(f"{source!r} cannot be put into {cache} (--cache-dir or $BATON_CACHE): {error}") from error
     read_model_info(folder)
     return folder
 
@@ -66,11 +79,21 @@ def _make(source: _Source, folder: Path) -> None:
     try:
         source.write(unfinished)
         read_decoder_config(unfinished)
+        _check_weights(unfinished)
         write_model_info(unfinished, source.name, source.dtype)
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
+    except READERS_RAISE as error:
+        raise Incompatible(f"{source.name} is no model that can be read: {type(error).__name__}: {error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _check_weights(folder: Path) -> None:
+    """Raises SafetensorError for a file that is cut off or none; reads no weights."""
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="np"):
+            continue
 
 
 def _resolve(source: str) -> _Source:

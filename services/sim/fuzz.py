@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from itertools import count
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 from baton.core.sim.mutation import Mutation, install
+from baton.services.sim.fuzz_flags import parse
 
-CATALOG = Path("tests/mutations/mutants.toml")
-BATCH_SEEDS = 10
+BATCH_SEEDS = 10  #: of a worker; without workers each seed is judged before the next one runs
 MAX_STORIES = 3
-
-
-def load_mutants(path: Path) -> dict[str, Mutation]:
-    """The planted defects of a catalog, by name."""
-    with path.open("rb") as stream:
-        entries = tomllib.load(stream)["mutant"]
-    return {entry["name"]: Mutation(**entry) for entry in entries}
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 
 def run_seeds(seeds: range, mutant: Mutation | None, check_every: int) -> list[Any]:
@@ -59,21 +52,21 @@ def _plant(mutant: Mutation | None) -> None:
         _planted.append(mutant.name)
 
 
-def _batches(seeds: range | None, first: int) -> Iterator[range]:
-    """Batches of seeds: of a range, or without end."""
+def _batches(seeds: range | None, first: int, num_seeds: int) -> Iterator[range]:
+    """Batches of so many seeds: of a range, or without end."""
     if seeds is None:
-        yield from (range(start, start + BATCH_SEEDS) for start in count(first, BATCH_SEEDS))
+        yield from (range(start, start + num_seeds) for start in count(first, num_seeds))
         return
-    for start in range(seeds.start, seeds.stop, BATCH_SEEDS):
-        yield range(start, min(seeds.stop, start + BATCH_SEEDS))
+    for start in range(seeds.start, seeds.stop, num_seeds):
+        yield range(start, min(seeds.stop, start + num_seeds))
 
 
 class Search:
     """A search over seeds until the range, the number of events or the patience with violations is spent."""
 
-    def __init__(self, options: argparse.Namespace, mutant: Mutation | None) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._mutant = mutant
+        self._mutant: Mutation | None = options.planted
         self._ends_at = time.perf_counter() + (options.seconds or float("inf"))
         self.num_seeds = 0
         self.num_events = 0
@@ -81,8 +74,9 @@ class Search:
         self.counters: Counter[str] = Counter()
 
     def run(self) -> None:
-        batches = _batches(self._options.seeds, self._options.first)
-        if self._options.jobs == 1:
+        jobs = self._options.jobs
+        batches = _batches(self._options.seeds, self._options.first, 1 if jobs == 1 else BATCH_SEEDS)
+        if jobs == 1:
             for batch in batches:
                 self._take(run_seeds(batch, self._mutant, self._options.check_every))
                 if self._is_done():
@@ -94,20 +88,35 @@ class Search:
         jobs = self._options.jobs
         with ProcessPoolExecutor(jobs, get_context("spawn"), _watch_parent) as pool:
             running: set[Future[list[Any]]] = set()
-            while True:
-                while len(running) < 2 * jobs and not self._is_done():
-                    batch = next(batches, None)
-                    if batch is None:
-                        break
-                    running.add(pool.submit(run_seeds, batch, self._mutant, self._options.check_every))
-                if not running:
-                    return
-                done = next(as_completed(running))
-                running.discard(done)
-                self._take(done.result())
+            try:
+                while True:
+                    while len(running) < 2 * jobs and not self._is_done():
+                        batch = next(batches, None)
+                        if batch is None:
+                            break
+                        running.add(self._submit(pool, batch))
+                    if not running:
+                        return
+                    done = next(as_completed(running))
+                    running.discard(done)
+                    self._take(done.result())
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _submit(self, pool: ProcessPoolExecutor, batch: range) -> Future[list[Any]]:
+        """Workers are started here and inherit what is blocked: a Ctrl-C is for this process alone."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return pool.submit(run_seeds, batch, self._mutant, self._options.check_every)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _take(self, reports: list[Any]) -> None:
+        """Count these; what a batch found beyond the patience is not told, so that a search ends as it was asked to."""
         for report in reports:
+            if len(self.violations) >= self._options.patience:
+                return
             self.num_seeds += 1
             self.num_events += report.num_events
             self.counters.update(report.counters)
@@ -155,44 +164,26 @@ def _print_counters(counters: Counter[str]) -> None:
         print(f"  {number:>9}  {name}")
 
 
-def _seeds(text: str) -> range:
-    first, _, last = text.partition("..")
-    return range(int(first), int(last) + 1 if last else int(first) + 1)
-
-
-def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="baton fuzz", description=__doc__)
-    parser.add_argument("--seeds", type=_seeds, default=None, help="a range A..B, both included")
-    parser.add_argument("--seed", type=int, default=None, help="one seed, with its story if it breaks a law")
-    parser.add_argument("--no-shrink", action="store_true", help="tell the story of the whole scenario")
-    parser.add_argument("--lines", type=int, default=80, help="last lines of a story")
-    parser.add_argument("--grep", default="", help="only the lines of a story that hold this text")
-    parser.add_argument("--first", type=int, default=0, help="first seed of a search without --seeds")
-    parser.add_argument("--events", type=int, default=None, help="search until that many events were handled")
-    parser.add_argument("--seconds", type=float, default=None, help="search for so long")
-    parser.add_argument("--patience", type=int, default=5, help="violations after which the search ends")
-    parser.add_argument("--mutant", default="", help="plant this defect of the catalog first")
-    parser.add_argument("--catalog", type=Path, default=CATALOG, help="the file with the planted defects")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--check-every", type=int, default=97, help="events between two checks of all invariants")
-    parser.add_argument("--coverage", action="store_true", help="print what happened how often")
-    options = parser.parse_args(argv)
-    if options.seeds is None and options.seed is None and not (options.events or options.seconds):
-        options.seeds = range(0, 200)
-    return options
-
-
 def main(argv: list[str]) -> int:
-    """Exit code: 0 if no law was broken."""
-    options = _parse(argv)
-    mutant = load_mutants(options.catalog)[options.mutant] if options.mutant else None
+    """Exit code: 0 if no law was broken, 1 if one was; interrupted, it says what it has done so far."""
+    options = parse(argv)
     if options.seed is not None:
-        _plant(mutant)
+        _plant(options.planted)
         return tell(options.seed, not options.no_shrink, options)
-    search = Search(options, mutant)
+    search = Search(options)
     started_at = time.perf_counter()
-    search.run()
-    elapsed_s = time.perf_counter() - started_at
+    is_interrupted = False
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        is_interrupted = True
+    _tell_search(search, options, time.perf_counter() - started_at)
+    if is_interrupted:
+        return EXIT_INTERRUPTED
+    return 1 if search.violations else 0
+
+
+def _tell_search(search: Search, options: argparse.Namespace, elapsed_s: float) -> None:
     if options.coverage:
         _print_counters(search.counters)
     rate = search.num_events / elapsed_s
@@ -202,7 +193,6 @@ def main(argv: list[str]) -> int:
     )
     for report in search.violations[:MAX_STORIES]:
         print(f"story: baton fuzz --seed {report.seed}" + (f" --mutant {options.mutant}" if options.mutant else ""))
-    return 1 if search.violations else 0
 
 
 if __name__ == "__main__":

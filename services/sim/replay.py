@@ -16,9 +16,11 @@ from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
 from baton.core.session.machine import LinkTiming
 from baton.core.session.node import Node
+from baton.core.sim.wiring import HASH_KEY
 from baton.services.sim.journal_end import EMPTY, IN_HEADER, how_it_ends
 
 SHOWN_BYTES = 600
+NUM_KEY_BYTES = 16
 NOTHING_TO_REPLAY = (EMPTY, IN_HEADER)
 
 
@@ -48,6 +50,23 @@ def _tell_difference(difference: Difference) -> None:
         print(f"  {title:<8}{msgspec.msgpack.decode(data)!s:.{SHOWN_BYTES}}")
 
 
+def read_hash_key(path: Path) -> bytes:
+    """16 bytes. Raises ValueError, which says what is wrong with the file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) == NUM_KEY_BYTES:
+        return data
+    try:
+        key = bytes.fromhex(data.decode("ascii"))
+    except ValueError:
+        key = b""
+    if len(key) != NUM_KEY_BYTES:
+        raise ValueError(f"{path} holds no hash key: {NUM_KEY_BYTES} bytes, or {2 * NUM_KEY_BYTES} hexadecimal digits")
+    return key
+
+
 def replay_file(path: Path, hash_key: bytes, is_loud: bool) -> int:
     """Exit code: 0 if every command is the same, 1 if one differs, 2 if it is no journal. An end in the middle, as a
     killed process leaves it, is told and is no failure."""
@@ -68,20 +87,26 @@ def replay_file(path: Path, hash_key: bytes, is_loud: bool) -> int:
     if difference is None:
         return 0
     _tell_difference(difference)
+    if own.role.is_executor:
+        print("  what an executor does depends on the deployment's hash key: is it the one of --hash-key?")
     return 1
 
 
 def main(argv: list[str]) -> int:
     """Exit code: the worst of all files."""
     parser = argparse.ArgumentParser(prog="baton replay", description=__doc__)
-    parser.add_argument("journals", type=Path, nargs="+")
-    parser.add_argument("--hash-key", type=Path, help="file with the deployment's hash key: 16 bytes or 32 hex digits")
+    parser.add_argument("journals", type=Path, nargs="+", metavar="JOURNAL", help="a file that --journal made")
+    parser.add_argument(
+        "--hash-key",
+        type=Path,
+        help="file with the deployment's hash key, as --journal leaves it; the simulator's by default",
+    )
     parser.add_argument("--loud", action="store_true", help="print every event")
     options = parser.parse_args(argv)
-    key = bytes(range(16))
-    if options.hash_key is not None:
-        data = options.hash_key.read_bytes().strip()
-        key = data if len(data) == 16 else bytes.fromhex(data.decode())
+    try:
+        key = HASH_KEY if options.hash_key is None else read_hash_key(options.hash_key)
+    except ValueError as error:
+        parser.error(f"--hash-key: {error}")
     return max(replay_file(path, key, options.loud) for path in options.journals)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from baton.services.cli.main import COMMANDS, is_there, main
+from baton.services.cli.main import COMMANDS, EXIT_INTERRUPTED, EXIT_UNREAD, is_there, main
 
 
 def test_every_offered_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,7 +32,10 @@ def test_an_unknown_command_is_refused_and_the_known_ones_are_named(capsys: pyte
 def test_keys_are_made_and_then_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", str(tmp_path / "k"), "decode0"]) == 0
     assert main(["keys", str(tmp_path / "k"), "decode0"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].endswith("new keys for nobody")
+    assert main(["keys", str(tmp_path / "k"), "decode0", "decode1"]) == 0
+    first, second, third = (line.removeprefix(f"{tmp_path / 'k'}: ") for line in capsys.readouterr().out.splitlines())
+    assert (first, second) == ("new keys for decode0", "kept those of decode0")
+    assert third == "new keys for decode1; kept those of decode0"
     assert main(["keys", str(tmp_path / "k"), "../evil"]) == 2
 
 
@@ -38,3 +45,47 @@ def test_the_router_and_the_scheduler_load_neither_torch_nor_the_transport() -> 
     )
     for module in ("scheduler.service", "router.service", "cli.main", "up.supervisor"):
         subprocess.run([sys.executable, "-P", "-c", code.format(module)], check=True)
+
+
+def test_the_version_is_that_of_the_installed_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"baton {version('baton-serve')}\n"
+
+
+def run_planted(code: str, folder: Path, **how: Any) -> subprocess.CompletedProcess[str]:
+    """`baton planted`, whose module has this code."""
+    (folder / "planted.py").write_text(code)
+    script = "import sys; from baton.services.cli.main import COMMANDS, Command, main; "
+    script += (
+        "sys.path.insert(0, sys.argv[1]); COMMANDS['planted'] = Command('planted', ''); sys.exit(main(['planted']))"
+    )
+    how = {"stdout": subprocess.PIPE, **how}
+    command = [sys.executable, "-P", "-c", script, str(folder)]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **how)
+
+
+INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+SWALLOW = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\ndef main(_): print('went on')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [
+        (f"def main(_):\n    exec({INTERRUPT!r})\n", EXIT_INTERRUPTED),
+        (f"{INTERRUPT}def main(_): print('went on')\n", -signal.SIGINT),
+        (SWALLOW, -signal.SIGINT),
+    ],
+    ids=["while it runs", "while it loads", "while a library loads that swallows it"],
+)
+def test_an_interrupt_ends_a_command_without_a_traceback(tmp_path: Path, code: str, exit_code: int) -> None:
+    done = run_planted(code, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (exit_code, "", "")
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_an_output_that_nobody_reads_ends_a_command_without_a_traceback(tmp_path: Path, size: int) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as unread:
+        done = run_planted(f"def main(_): print('x' * {size})", tmp_path, stdout=unread)
+    assert (done.returncode, done.stderr) == (EXIT_UNREAD, "")

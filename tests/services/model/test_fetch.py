@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +194,51 @@ def test_the_default_model_comes_from_the_package_index() -> None:
     text = "<|im_start|>user\nWhat's 1234?<|im_end|>\n"
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
     assert len(tokenizer.encode("1234").ids) == 4
+
+
+def spoil_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def forget_a_number(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config["num_attention_heads"]
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def cut_weights(folder: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+
+@pytest.mark.parametrize("spoil", [spoil_json, forget_a_number, cut_weights])
+def test_a_folder_that_holds_no_model_is_refused_in_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], None]
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(fetch("tiny", tmp_path / "tiny"), source)
+    (source / "baton.json").unlink()
+    spoil(source)
+    assert main(["fetch", str(source), "--cache-dir", str(tmp_path / "cache")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("baton model: source-")
+    assert "is no model that can be read" in said
+    assert said.count("\n") == 1
+    assert not [path for path in (tmp_path / "cache" / "models").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUFwhatever"])
+def test_a_gguf_file_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.gguf").write_bytes(content)
+    with pytest.raises(Incompatible, match="is no model that can be read"):
+        fetch(str(tmp_path / "x.gguf"), tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_its_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["fetch", "tiny", "--cache-dir", str(tmp_path / "file")]) == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'file'} (--cache-dir or $BATON_CACHE)" in said
+    assert said.count("\n") == 1
