@@ -49,6 +49,7 @@ class FrontEnd:
         self.limits: Limits | None = None
         self.config = config
         self.model = model
+        self.num_output_tokens = 0  #: that the machine delivered
         self.num_entered = 0  #: requests between their head and their answer's end
         self.is_stopping = False  #: nothing new is taken
         self.is_shut = False  #: and what still ran was told so
@@ -74,6 +75,7 @@ class FrontEnd:
             if stream.failure is not None:
                 self.leave(stream)
             return
+        self.num_output_tokens += len(command.tokens)
         try:
             offset = stream.deliver(command)
         except Undecodable as error:
@@ -139,7 +141,7 @@ class FrontEnd:
                     self._sampling(ask, max_tokens, seed),
                     ask.num_choices,
                     ask.timeout_s,
-                    ask.priority_class,
+                    max(ask.priority_class, client.least_priority_class),
                     client.tenant,
                 )
             )
