@@ -91,6 +91,8 @@ class Front:
             self._grammars.check,
             wire_id_of=lambda number: wire_id(own, number),
         )
+        self._executors: tuple[Peer, ...] = ()
+        self.process.metrics.add_gauges(self._gauges)
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
         app = create_app(self.front, config, self._providers(), api_keys)
@@ -109,7 +111,14 @@ class Front:
         self._grammars.close()
         self.process.shut()
 
+    def _gauges(self) -> dict[str, float]:
+        roles = [peer.role for peer in self._executors]
+        executing = (Role.PREFILL, Role.DECODE, Role.UNIFIED)
+        counts = {f"executors_{role.name.lower()}": float(roles.count(role)) for role in executing}
+        return {"output_tokens_total": self.front.num_output_tokens, **counts}
+
     def _on_roster(self, executors: tuple[Peer, ...]) -> None:
+        self._executors = executors
         self.front.limits = limits_of(executors) or self.front.limits
 
     def _providers(self) -> Providers:
