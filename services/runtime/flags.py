@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from baton.core.ids import Role
+from baton.services.runtime.effects import has_flag
 from baton.services.runtime.secret import Secret
 from baton.services.runtime.settings import ROLE_SECTIONS, SECTIONS
 
@@ -28,6 +29,8 @@ def service_parser(role: Role) -> argparse.ArgumentParser:
         group = parser.add_argument_group(section)
         for field in msgspec.structs.fields(SECTIONS[section]):
             if field.type == Secret | None:  # every user of the machine sees command lines
+                continue
+            if not has_flag(role, section, field.name):
                 continue
             flag = _FLAG_NAMES.get((section, field.name), field.name).replace("_", "-")
             group.add_argument(f"--{flag}", dest=f"{section}.{field.name}", default=None, metavar=_metavar(field.type))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from baton.services.transport.endpoints import MAX_PORT
+
 #: numbers with which nothing would work if they were 0
 POSITIVE: Mapping[str, frozenset[str]] = {
     "link": frozenset({"heartbeat_s", "silence_s", "queued_frames"}),
@@ -30,7 +32,6 @@ POSITIVE: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-MAX_PORT = 65535
 INT32_MAX = (1 << 31) - 1
 #: the largest values of those that go into a system call or a field of a message
 AT_MOST: Mapping[str, Mapping[str, int]] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.errors import ServingError
 from baton.core.ids import Role
 from baton.services.router.config import HttpConfig
+from baton.services.runtime.effects import told_in_vain
 from baton.services.runtime.ranges import check_ranges
 from baton.services.runtime.secret import Secret, decode_secret, encode_secret
+from baton.services.transport.endpoints import EndpointRefused, check_dialed, is_local
 
 SCHEDULER_ENDPOINT = "tcp://127.0.0.1:8100"
 
@@ -229,18 +231,34 @@ def _validate(settings: Settings) -> None:
         raise SettingsInvalid(
             f"link.silence_s = {link.silence_s:g}: must be longer than link.heartbeat_s = {link.heartbeat_s:g}"
         )
+    _validate_endpoints(settings)
     if settings.role.is_executor and settings.device.kind not in DEVICE_KINDS:
         raise SettingsInvalid(f"device.kind = {settings.device.kind!r} is none of {', '.join(DEVICE_KINDS)}")
+    if vain := told_in_vain(settings.role, {name: getattr(settings, name) for name in ("service", "link", "device")}):
+        raise SettingsInvalid(vain)
     if settings.role.is_executor and settings.device.kind != "fake" and not settings.model.folder:
         raise SettingsInvalid("model.folder is not set: make one with `baton model fetch` and name it with --model")
     if settings.role is Role.ROUTER and not settings.model.folder:
         raise SettingsInvalid("model.folder is not set: the router needs its tokenizer (--model)")
-    if settings.role.is_executor and settings.device.kind != "fake":
-        _refuse_fake_only(settings.device)
     try:
         settings.knobs.validate()
     except ValueError as error:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
+
+
+def _validate_endpoints(settings: Settings) -> None:
+    link = settings.link
+    checks: dict[str, Callable[[str], object]] = {"listen": is_local, "advertise": check_dialed}
+    if settings.role is not Role.SCHEDULER:
+        checks["scheduler"] = check_dialed
+    for key, check in checks.items():
+        try:
+            if endpoint := getattr(link, key):
+                check(endpoint)
+        except EndpointRefused as error:
+            raise SettingsInvalid(f"link.{key}: {error}") from error
+    if settings.role is not Role.SCHEDULER and not link.scheduler:
+        raise SettingsInvalid("link.scheduler is empty: where does the scheduler listen (--scheduler)?")
 
 
 def _validate_numbers(settings: Settings) -> None:
@@ -254,12 +272,5 @@ def _validate_numbers(settings: Settings) -> None:
     if settings.role.is_executor and device.num_blocks == 0 and device.kv_bytes == 0:
         raise SettingsInvalid("device.num_blocks and device.kv_bytes are both 0: there is no KV memory")
     if settings.role is Role.ROUTER and http.default_timeout_s > http.max_timeout_s:
-        raise SettingsInvalid(f"http.default_timeout_s = {http.default_timeout_s:g}: longer than http.max_timeout_s")
-
-
-def _refuse_fake_only(device: DeviceSettings) -> None:
-    """A setting without effect is an error, not a silence."""
-    plain = DeviceSettings()
-    for name in ("step_time_s", "token_time_s", "end_one_in", "fail_one_piece_in", "piece_delay_s"):
-        if getattr(device, name) != getattr(plain, name):
-            raise SettingsInvalid(f"device.{name} has no effect on a device of kind {device.kind}: only on fake")
+        bound = f"http.max_timeout_s = {http.max_timeout_s:g}"
+        raise SettingsInvalid(f"http.default_timeout_s = {http.default_timeout_s:g}: longer than {bound}")

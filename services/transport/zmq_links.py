@@ -19,7 +19,7 @@ from baton.core.ids import Life
 from baton.core.session.machine import Transmit
 from baton.core.session.node import CloseLink, FrameArrived, LinkFull, OpenLink
 from baton.core.wire.frames import MAX_FRAME_BYTES
-from baton.services.transport.endpoints import EndpointRefused, has_ipv6_host, is_local
+from baton.services.transport.endpoints import EndpointRefused, check_dialed, has_ipv6_host, is_local
 from baton.services.transport.keys import KeyRing, KeysUnusable
 from baton.services.transport.reader import SocketReader
 from baton.services.transport.zap import DOMAIN, Doorkeeper
@@ -159,7 +159,7 @@ class Links:
         return socket
 
     def _dial(self, link: str, address: str) -> _Dialed:
-        is_local(address)
+        check_dialed(address)
         server_key = self._ring.public_key_of(link)
         socket = self._socket(zmq.DEALER, address)
         socket.setsockopt(zmq.IDENTITY, self._identity)

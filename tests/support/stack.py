@@ -75,8 +75,7 @@ class Stack:
         self._epochs[name] = epoch
         command = [sys.executable, "-P", "-m", f"baton.services.{role}", "--name", name, "--epoch", str(epoch)]
         command += ["--keys", str(self.folder / "keys"), "--run-folder", str(self.folder)]
-        command += ["--parent-pid", str(os.getpid()), "--drain-timeout-s", "5"]
-        command += ["--scheduler", self.scheduler_address, *FAST_LINK_FLAGS, *self._flags(role)]
+        command += ["--parent-pid", str(os.getpid()), *FAST_LINK_FLAGS, *self._flags(role)]
         command += [*self.extra.get(role, ()), *(self.extra.get(name, ()) if name != role else ())]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("BATON_")}
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -85,9 +84,10 @@ class Stack:
     def _flags(self, role: str) -> tuple[str, ...]:
         if role == "scheduler":
             return ("--listen", self.scheduler_address)
+        common = ("--drain-timeout-s", "5", "--scheduler", self.scheduler_address, "--model", str(self.model))
         if role == "router":
-            return ("--port", str(self.http_port), "--model", str(self.model))
-        return (*EXECUTOR_FLAGS, "--model", str(self.model))
+            return (*common, "--port", str(self.http_port))
+        return (*common, *EXECUTOR_FLAGS)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         self.running[name].send_signal(number)

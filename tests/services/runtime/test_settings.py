@@ -61,7 +61,7 @@ def test_a_roles_own_section_beats_the_common_one_and_leaves_others_alone(tmp_pa
         ("[link]\nkeys = 3", "keys"),
         ("[link]\nkeys = 'k'\n[executor]\ntoken_budget = 'many'", "token_budget"),
         ("[link]\nkeys = 'k'\n[executor]\ntoken_budget = 0", "token_budget"),
-        ("[link]\nkeys = 'k'\nheartbeat_s = 4.0", "link.silence_s"),
+        ("[link]\nkeys = 'k'\nheartbeat_s = 4.0", r"link.silence_s = 3.5: .* link.heartbeat_s = 4"),
         ("[service]\nname = 'x'", "link.keys"),
         ("[link]\nkeys = 'k'\n[service]\nname = 'router2'", "service.name"),
         ("[link", "baton.toml"),
@@ -89,7 +89,11 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, named: st
         (Role.ROUTER, "--model m --stop-grace-s -1", "http.stop_grace_s = -1.0: must not be negative"),
         (Role.ROUTER, "--model m --stop-grace-s inf", "http.stop_grace_s = inf: must be finite"),
         (Role.ROUTER, "--model m --stall-timeout-s nan", "http.stall_timeout_s = nan: must be finite"),
-        (Role.ROUTER, "--model m --max-timeout-s 5", "http.default_timeout_s = 600: longer than http.max_timeout_s"),
+        (
+            Role.ROUTER,
+            "--model m --max-timeout-s 5",
+            "http.default_timeout_s = 600: longer than http.max_timeout_s = 5",
+        ),
         (Role.ROUTER, "--model m --queued-frames 0", "link.queued_frames = 0: must be positive"),
     ],
 )
@@ -121,6 +125,55 @@ def test_kv_memory_that_is_too_small_or_too_large_ends_the_start_by_name(
     assert done.returncode == EXIT_REFUSED, done.stderr
     assert named in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("role", "variables", "named"),
+    [
+        (Role.ROUTER, {"BATON_SERVICE_ADMIN_PORT": "22"}, "service.admin_port has no effect on a router"),
+        (Role.ROUTER, {"BATON_LINK_LISTEN": "tcp://127.0.0.1:1"}, "link.listen has no effect on a router"),
+        (Role.ROUTER, {"BATON_LINK_ADVERTISE": "tcp://a:1"}, "link.advertise has no effect on a router"),
+        (Role.SCHEDULER, {"BATON_LINK_ADVERTISE": "tcp://a:1"}, "link.advertise has no effect on a scheduler"),
+    ],
+)
+def test_c12_what_a_role_is_told_in_vain_is_refused_and_it_has_no_flag_for_it(
+    tmp_path: Path, role: Role, variables: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsInvalid, match=named):
+        load(role, tmp_path, variables={"BATON_MODEL_FOLDER": "m", **variables})
+    flag = "--" + next(iter(variables)).split("_", 2)[2].lower().replace("_", "-")
+    with pytest.raises(SystemExit):
+        service_parser(role).parse_args([flag, "1"])
+
+
+def test_what_a_file_says_for_other_roles_disturbs_nobody_and_is_no_flag(tmp_path: Path) -> None:
+    text = "[link]\nkeys = 'k'\nscheduler = 'foo://x'\n[service]\ndrain_timeout_s = 9.0\n"
+    load(Role.SCHEDULER, tmp_path, text)
+    with pytest.raises(SystemExit):
+        service_parser(Role.SCHEDULER).parse_args(["--scheduler", "tcp://127.0.0.1:1"])
+
+
+@pytest.mark.parametrize("role", [Role.ROUTER, Role.PREFILL, Role.DECODE, Role.UNIFIED])
+@pytest.mark.parametrize(
+    ("endpoint", "why"),
+    [
+        ("foo://x", "neither tcp"),
+        ("tcp://127.0.0.1:99999", "no port from 0 to 65535"),
+        ("tcp://127.0.0.1", "no port"),
+        ("tcp://127.0.0.1:*", "not dialed"),
+        ("", "is empty"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_dialed_ends_the_start(tmp_path: Path, role: Role, endpoint: str, why: str) -> None:
+    with pytest.raises(SettingsInvalid, match=f"link.scheduler.*{why}"):
+        load(role, tmp_path, flags="--model m", variables={"BATON_LINK_SCHEDULER": endpoint})
+
+
+@pytest.mark.parametrize("key", ["listen", "advertise"])
+@pytest.mark.parametrize("endpoint", ["foo://x", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:-1", "tcp://[::1"])
+def test_an_address_that_is_none_ends_the_start(tmp_path: Path, key: str, endpoint: str) -> None:
+    with pytest.raises(SettingsInvalid, match=f"link.{key}"):
+        load(Role.DECODE, tmp_path, flags=f"--model m --{key} {endpoint}")
 
 
 def test_c12_a_setting_without_effect_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Settings that would be told in vain. One without effect is an error, not a silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from baton.core.ids import Role
+
+#: by section and key: why
+WITHOUT_EFFECT: dict[Role, dict[tuple[str, str], str]] = {
+    Role.ROUTER: {
+        ("service", "admin_port"): "its HTTP port has /health, /ready and /metrics",
+        ("link", "listen"): "nobody dials it",
+        ("link", "advertise"): "nobody dials it",
+    },
+    Role.SCHEDULER: {("link", "advertise"): "it is dialed where --scheduler of the others says"},
+}
+#: what a file for all roles may say and one role does not need: it has no flag for it
+FOR_OTHERS: dict[Role, frozenset[tuple[str, str]]] = {
+    Role.SCHEDULER: frozenset({("link", "scheduler"), ("link", "scheduler_name"), ("service", "drain_timeout_s")}),
+}
+FAKE_ONLY = ("step_time_s", "token_time_s", "end_one_in", "fail_one_piece_in", "piece_delay_s")  #: of [device]
+
+
+def has_flag(role: Role, section: str, key: str) -> bool:
+    """Whether it makes sense on the role's command line."""
+    return (section, key) not in WITHOUT_EFFECT.get(role, ()) and (section, key) not in FOR_OTHERS.get(role, ())
+
+
+def told_in_vain(role: Role, sections: Mapping[str, msgspec.Struct]) -> str:
+    """The first setting without effect and why it has none; empty if there is none. A default is not told."""
+    for (section, key), why in WITHOUT_EFFECT.get(role, {}).items():
+        if _is_told(sections[section], key):
+            return f"{section}.{key} has no effect on a {role.name.lower()}: {why}"
+    device = sections["device"]
+    kind = getattr(device, "kind", "")
+    if role.is_executor and kind != "fake":
+        for key in FAKE_ONLY:
+            if _is_told(device, key):
+                return f"device.{key} has no effect on a device of kind {kind}: only on fake"
+    return ""
+
+
+def _is_told(values: msgspec.Struct, key: str) -> bool:
+    return bool(getattr(values, key) != getattr(type(values)(), key))
