@@ -9,6 +9,7 @@ const history = []; // what the next request repeats: {role, content}
 const requests = []; // newest first
 let running = null; // AbortController of the answer that streams
 let model = null; // as /v1/models has it
+let isReady = false;
 let lastOutput = null; // {at, tokens} of the last metrics
 let numAsked = 0;
 
@@ -304,18 +305,18 @@ function showNote(text) {
 }
 
 async function pollOnce() {
-  const [ready, metrics, models] = await Promise.all(["/ready", "/metrics", ...(model ? [] : ["/v1/models"])].map(read));
+  const [ready, metrics, models] = await Promise.all(["/ready", "/metrics", ...(model && isReady ? [] : ["/v1/models"])].map(read));
   const state = JSON.parse(ready.text);
   if (state.error) showState("warn", `Not ready: ${state.error.message}`);
   else showState(state.ready ? "good" : "warn", state.ready ? "Ready" : `Not ready: ${state.reason}`);
   if (models?.status === 200) showModel(JSON.parse(models.text));
-  if (!state.ready) model = null; // what is served may be another one afterwards
+  isReady = state.ready === true; // until it is, the context that is served may change
   if (metrics.status === 200) showMetrics(samplesOf(metrics.text));
   showNote(metrics.status === 401 ? "The rest is shown to those with an API key." : "");
 }
 
 function unreachable() {
-  model = null;
+  model = null; // another one may come in its place
   showState("bad", "Not reachable");
 }
 

@@ -182,7 +182,7 @@ class Rig(NamedTuple):
     url: str
     port: int
     server: HttpServer
-    probes: dict[str, Any]  #: replaceable provider of /health
+    probes: dict[str, Any]  #: replaceable providers of /health and /metrics
     http: aiohttp.ClientSession
     client: openai.AsyncOpenAI
 
@@ -227,12 +227,15 @@ async def open_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settin
     front = FrontEnd(machine.submit, model, config, lambda grammar: checker_of(model.folder).check(grammar))
     machine.front = front
     front.limits = LIMITS
-    probes: dict[str, Any] = {"health": lambda: True}
+    probes: dict[str, Any] = {"health": lambda: True, "metrics": lambda: b"# metrics\n"}
 
     async def health() -> bool:
         return probes["health"]()
 
-    providers = Providers(health, lambda: "" if front.limits else "no executor is known", lambda: b"# metrics\n")
+    def readiness() -> str:
+        return "" if front.limits else "no executor is known"
+
+    providers = Providers(health, readiness, lambda: probes["metrics"]())
     server = HttpServer(create_app(front, config, providers, api_keys), front, config)
     port = await server.start()
     url = f"http://127.0.0.1:{port}"
