@@ -20,12 +20,12 @@ from baton.core.executor.events import ExecutorEvent
 from baton.core.ids import Peer
 from baton.core.layout import KvLayout
 from baton.core.router.events import RouterEvent
-from baton.core.session.node import FrameArrived, LinkFull, Node
+from baton.core.session.node import FrameArrived, LinkFull, LinkGone, Node
 
 FORMAT_VERSION = 1
 MAX_RECORD_BYTES = 1 << 28
 
-NodeEvent = Wake | ConnectLink | DropLink | FrameArrived | LinkFull | ExecutorEvent | RouterEvent
+NodeEvent = Wake | ConnectLink | DropLink | FrameArrived | LinkFull | LinkGone | ExecutorEvent | RouterEvent
 
 
 class BadJournal(ServingError):

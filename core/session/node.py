@@ -48,6 +48,12 @@ class LinkFull(msgspec.Struct, frozen=True, tag=133):
     link: str
 
 
+class LinkGone(msgspec.Struct, frozen=True, tag=134):
+    """Whoever had dialed `link` holds it no more: what was said is lost. It has ended, or dials anew."""
+
+    link: str
+
+
 class Node:
     """Joins a machine to its links. At most one session is up with each peer name; the newest epoch wins."""
 
@@ -69,9 +75,9 @@ class Node:
             case FrameArrived():
                 self._frame(event, now, out)
             case LinkFull():
-                session = self._sessions.get(event.link)
-                if session is not None and session.peer is not None:  # else nothing was said that could be lost
-                    self._apply(session, session.reset("the link is full", now), now, out)
+                self._lost(event.link, "the link is full", now, out)
+            case LinkGone():
+                self._lost(event.link, "the peer is gone", now, out)
             case Wake():
                 self._wake(now, out)
             case ConnectLink() | DropLink():
@@ -90,6 +96,11 @@ class Node:
                 self._apply(session, session.wake(now), now, out)
         if self.machine.next_wake is not None and self.machine.next_wake <= now:
             self._perform(self.machine.handle(Wake(), now), now, out)
+
+    def _lost(self, link: str, reason: str, now: float, out: list[Any]) -> None:
+        session = self._sessions.get(link)
+        if session is not None and session.peer is not None:  # else nothing was said that could be lost
+            self._apply(session, session.reset(reason, now), now, out)
 
     def _frame(self, event: FrameArrived, now: float, out: list[Any]) -> None:
         session = self._sessions.get(event.link)

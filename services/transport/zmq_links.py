@@ -1,8 +1,8 @@
 """The control links of one process: a bound ROUTER for whoever dials it, a DEALER for each link that it dials.
 
 All sockets belong to the loop's thread. A frame that cannot be handed over at once is lost, and the node hears of it
-(`LinkFull`), as a session repairs every loss in one way. Accepted links are named `name/epoch` after the dialing
-process, whose key must belong to that name; dialed ones are named like their peer, which never holds a slash.
+(`LinkFull`, `LinkGone`), as a session repairs every loss in one way. Accepted links are named `name/epoch` after the
+dialing process, whose key must belong to that name; dialed ones are named like their peer, which never holds a slash.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import zmq
 from baton.core.errors import InvariantViolated
 from baton.core.ids import Life
 from baton.core.session.machine import Transmit
-from baton.core.session.node import CloseLink, FrameArrived, LinkFull, OpenLink
+from baton.core.session.node import CloseLink, FrameArrived, LinkFull, LinkGone, OpenLink
 from baton.core.wire.frames import MAX_FRAME_BYTES
 from baton.services.transport.endpoints import EndpointRefused, check_dialed, has_ipv6_host, is_local
 from baton.services.transport.keys import KeyRing, KeysUnusable
@@ -59,7 +59,7 @@ class _Dialed(NamedTuple):
 
 
 class Links:
-    """See the module. `post` takes `FrameArrived` and `LinkFull`."""
+    """See the module. `post` takes `FrameArrived`, `LinkFull` and `LinkGone`."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class Links:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
             self.counters.unroutable += 1
-            self._post(LinkFull(command.link))
+            self._post(LinkGone(command.link))
             return
         self.counters.sent += 1
         if self._bound_reader is not None:

@@ -13,7 +13,7 @@ from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.journal import BadJournal, JournalHeader, JournalWriter, decode_event, read_journal, replay
 from baton.core.session.machine import LinkTiming
-from baton.core.session.node import FrameArrived, LinkFull, Node
+from baton.core.session.node import FrameArrived, LinkFull, LinkGone, Node
 from baton.core.wire import messages as m
 from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, ExecutorRig, an_executor, prompt, work
 from tests.support.peers import Caller
@@ -55,6 +55,7 @@ def a_life() -> io.BytesIO:
     node.handle(Wake(), 101.5)
     router.bytes(b"\xc1")
     node.handle(LinkFull(router.link), 102.0)
+    node.handle(LinkGone(scheduler.link), 102.0)
     stream.seek(0)
     return stream
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from baton.core.events import ConnectLink, DropLink, Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.session.machine import LinkTiming, Transmit
-from baton.core.session.node import CloseLink, FrameArrived, LinkFull, Node, OpenLink
+from baton.core.session.node import CloseLink, FrameArrived, LinkFull, LinkGone, Node, OpenLink
 from baton.core.wire import frames as f
 from baton.core.wire import messages as m
 from baton.core.wire.codec import encode_message, encode_peer
@@ -164,6 +164,16 @@ def test_a_full_link_is_a_lost_session():
     node.handle(LinkFull(caller.link), 101.0)
     node.handle(LinkFull("unknown"), 101.0)
     assert isinstance(machine.heard[-1], PeerDown)
+
+
+def test_a_peer_that_holds_its_link_no_more_is_a_lost_session_and_said_to_be_gone():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    out = node.handle(LinkGone(caller.link), 101.0)
+    assert only(out, Note)[0].detail == "the peer is gone"
+    assert machine.heard[-1] == PeerDown(ROUTER, "the peer is gone")
+    assert node.handle(LinkGone(caller.link), 101.0) == node.handle(LinkGone("unknown"), 101.0) == []
 
 
 def test_a_dialed_link_is_opened_once_knocks_and_is_closed_on_demand():

@@ -133,6 +133,8 @@ def test_sending_to_a_vanished_process_ends_its_session_at_once(keys: Path) -> N
                 await until(lambda: bool(there.machine.ups))
             await until(lambda: bool(there.machine.downs))
             assert there.links.counters.unroutable >= 1
+            assert there.links.counters.full == 0
+            assert there.machine.downs == ["the peer is gone"]
 
     run_on_uvloop(story())
 
