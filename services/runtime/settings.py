@@ -47,9 +47,9 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     keys: str = ""  #: folder made by `baton keys`
     listen: str = ""  #: where others dial in; loopback if empty
     advertise: str = ""  #: how others reach `listen`, where that differs
-    scheduler: str = SCHEDULER_ENDPOINT
+    scheduler: str = SCHEDULER_ENDPOINT  #: where the scheduler listens
     scheduler_name: str = "scheduler"  #: the name of its key
-    heartbeat_s: float = 1.0
+    heartbeat_s: float = 1.0  #: how often each side of a link says that it lives
     silence_s: float = 3.5  #: a link that is silent for so long is lost
     queued_frames: int = 16384  #: in each direction of each link
 
@@ -57,7 +57,7 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The model folder, as `baton model fetch` makes it."""
 
-    folder: str = ""
+    folder: str = ""  #: with a `baton.json`; only a fake device does without one
 
 
 class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +81,8 @@ class HttpSettings(HttpConfig, frozen=True, kw_only=True):
     """The router's public side."""
 
     served_names: tuple[str, ...] = ()  #: the model folder's name if empty
-    host: str = "127.0.0.1"
-    port: int = 8000
+    host: str = "127.0.0.1"  #: where the HTTP API listens; another one than loopback lets other machines in
+    port: int = 8000  #: of the HTTP API; any free one if 0
     api_keys_file: str = ""  #: one key a line with its limits; no keys, no authentication
     api_keys: Secret | None = None  #: the same lines themselves, from $BATON_API_KEYS; there is no flag for it
 
