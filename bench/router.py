@@ -131,12 +131,12 @@ class Streams:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
             if not head.startswith(b"HTTP/1.1 200"):
-                raise SystemExit((head + await reader.read(2000)).decode(errors="replace"))
+                raise RuntimeError((head + await reader.read(2000)).decode(errors="replace"))
             tail, is_first = b"", True
             while not tail.endswith(END_OF_BODY):
                 data = await reader.read(1 << 16)
                 if not data:
-                    raise SystemExit("the server closed in the middle of an answer")
+                    raise RuntimeError("the server closed in the middle of an answer")
                 if is_first:
                     self.ttft_s.append(time.perf_counter() - started_at)
                     is_first = False

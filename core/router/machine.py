@@ -10,7 +10,7 @@ from typing import Any
 from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import PeerDown, PeerUp, Received, Wake
-from baton.core.ids import Peer, Role
+from baton.core.ids import Life, Peer, Role
 from baton.core.router import attempts
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
 from baton.core.router.state import RouterState
@@ -126,8 +126,9 @@ class RouterCore:
         state = self.state
         match message:
             case m.Records():
+                life = peer.life
                 for record in message.records:
-                    self._on_record(peer, record)
+                    self._on_record(life, record)
             case m.Holding():
                 self._on_holding(peer, message)
             case m.Placed():
@@ -164,18 +165,18 @@ class RouterCore:
 
     # ---- executors
 
-    def _on_record(self, peer: Peer, record: m.Record) -> None:
+    def _on_record(self, sender: Life, record: m.Record) -> None:
         state = self.state
         leg = state.current(record.id)
         if leg is None:
-            state.tell(peer.name, m.Abort(record.id))
+            state.tell(sender.name, m.Abort(record.id))
             state.count("records_of_old_attempts")
             return
         stream = leg.stream
-        choice = next((c for c in leg.choices if c.index == record.choice), None)
+        choice = leg.choice(record.choice)
         if choice is None:
             return
-        if peer.life == leg.home:
+        if sender == leg.home:
             leg.confirmed_at = state.now
         if leg.attempt == 0 and record.num_cached_tokens > 0 and leg is stream.legs[0]:
             stream.num_cached = max(stream.num_cached, record.num_cached_tokens)
@@ -184,11 +185,12 @@ class RouterCore:
         if fresh:
             if stream.first_token_at is None:
                 stream.first_token_at = state.now
-            elif stream.handed_over_at is None and peer.life == leg.decode != leg.prefill:
+            elif stream.handed_over_at is None and sender == leg.decode != leg.prefill:
                 stream.handed_over_at = state.now
             scores = record.prompt_scores if choice.index == offset == 0 else None  # once: with what comes once
             state.out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, choice.finish, scores))
-            attempts.end_if_over(state, stream, peer.life)
+            if choice.finish:
+                attempts.end_if_over(state, stream, sender)
 
     def _on_holding(self, peer: Peer, message: m.Holding) -> None:
         """Levels, not edges: what this router does not know is aborted, what it misses for too long is resumed."""

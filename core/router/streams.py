@@ -49,6 +49,10 @@ class Choice:
         """Merge tokens that begin at `offset`; returns the new contiguous ones. Known offsets change nothing."""
         if self.finish:
             return ()
+        if tokens and offset == len(self.tokens) and not self.early:  # as nearly all do
+            self.tokens += [sampled.token for sampled in tokens]
+            self.finish = finish
+            return tokens
         last = offset + len(tokens) - 1
         for position, sampled in enumerate(tokens, offset):
             if position >= len(self.tokens):
@@ -102,6 +106,11 @@ class Leg:
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.leg_id, self.attempt)
+
+    def choice(self, index: int) -> Choice | None:
+        """The choice of this index if it is one of the leg's: they follow each other."""
+        at = index - self.choices[0].index
+        return self.choices[at] if 0 <= at < len(self.choices) else None
 
     @property
     def home(self) -> Life | None:

@@ -7,6 +7,7 @@ Whoever fills never waits. What is kept is bounded by the output tokens that the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from baton.core.errors import InvariantViolated
 from baton.core.router.events import Deliver, End
@@ -46,6 +47,8 @@ class RequestStream:
         self._part_of = [part for part in parts.values() for _ in part.choices]
         self._waits_for_scores = waits_for_scores
         self._changed = asyncio.Event()
+        self._callback: Callable[[], None] | None = None
+        self._is_callback_due = False
 
     @property
     def first_id(self) -> int:
@@ -84,7 +87,7 @@ class RequestStream:
         if command.prompt_scores is not None:
             part.scores = command.prompt_scores.unpack()
         offset = part.choices[command.choice].push(command.offset, command.tokens, command.finish)
-        self._changed.set()
+        self._note_change()
         return offset
 
     def end(self, command: End, failure: ApiError | None) -> None:
@@ -99,7 +102,27 @@ class RequestStream:
     def fail(self, failure: ApiError | None) -> None:
         self.is_over = True
         self.failure = failure
-        self._changed.set()
+        self._note_change()
+
+    def on_change(self, callback: Callable[[], None] | None) -> None:
+        """Have the loop call it soon after each change, several together; at once if something waits already."""
+        self._callback = callback
+        if callback is not None and (self._changed.is_set() or self.has_more):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        if self._callback is None:
+            self._changed.set()
+        elif not self._is_callback_due:
+            self._is_callback_due = True
+            asyncio.get_running_loop().call_soon(self._call_back)
+
+    def _call_back(self) -> None:
+        self._is_callback_due = False
+        if self._callback is None:
+            self._changed.set()
+        else:
+            self._callback()
 
     async def changed(self) -> None:
         """Until something came since the last call; several things wake once."""

@@ -6,9 +6,7 @@ failure after that is one `error` event, and the stream then ends without `[DONE
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -23,6 +21,7 @@ from baton.services.router.api.chat_shape import ChatShape
 from baton.services.router.api.completion_ask import completion_ask
 from baton.services.router.api.completion_shape import CompletionShape
 from baton.services.router.api.envelope import Context, Shape
+from baton.services.router.api.streaming import Streaming
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason, invalid
 from baton.services.router.front_end import FrontEnd
@@ -34,7 +33,6 @@ from baton.services.router.streams import RequestStream
 from baton.services.router.text.model_folder import RouterModel
 from baton.services.router.tools.errors import ToolsRefused
 
-SCORED_TOKENS_PER_WRITE = 128  #: with log-probabilities a token costs some 50 microseconds of the loop's time
 Body = TypeVar("Body")
 
 
@@ -125,7 +123,7 @@ class Generation:
         reason = Reason.ABORTED
         try:
             if ask.is_stream:
-                await self._stream(ask, shape, stream, writer, entry)
+                await Streaming(shape, stream, writer, entry, is_scored=_is_scored(ask)).run()
             else:
                 await self._whole(ask, shape, stream, writer, entry)
         except ClientLost as lost:
@@ -151,30 +149,6 @@ class Generation:
         # Thousands of log-probabilities take a while to write down; a thread leaves the loop its turns.
         body = await self._front.beside(_whole, shape) if _is_scored(ask) else shape.whole()
         await writer.send(web.Response(body=body, content_type="application/json", headers=entry.headers()))
-
-    async def _stream(
-        self, ask: Ask, shape: Shape, stream: RequestStream, writer: AnswerWriter, entry: Entry
-    ) -> None:
-        max_tokens = SCORED_TOKENS_PER_WRITE if _is_scored(ask) else sys.maxsize
-        is_complete = False
-        while not is_complete:
-            if stream.has_more:
-                await asyncio.sleep(0)
-            else:
-                await stream.changed()
-            data = shape.part(stream.take(max_tokens))
-            is_complete = stream.is_over and not stream.has_more
-            if is_complete:
-                if stream.failure is not None:
-                    entry.code = stream.failure.code or ""
-                    if writer.response is None and not data:
-                        raise stream.failure
-                data += shape.last_part()
-            if data:
-                if writer.response is None:
-                    await writer.begin_stream(entry.headers())
-                await writer.write(data)
-        await writer.end()
 
 
 def _is_scored(ask: Ask) -> bool:

@@ -30,6 +30,10 @@ class Connection(web.RequestHandler):
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
 
+    async def has_room(self) -> None:
+        """Until the socket takes more. Raises ConnectionError when it is lost."""
+        await self._drain_helper()
+
     def handle_error(
         self, request: Any, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:

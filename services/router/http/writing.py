@@ -5,38 +5,63 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from typing import Protocol, runtime_checkable
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
-from baton.core.errors import Reason, RequestFailed
+from baton.core.errors import InvariantViolated, Reason, RequestFailed
 
 
 class ClientLost(RequestFailed):
     """Nobody reads the answer any more."""
 
 
+@runtime_checkable
+class WaitsForRoom(Protocol):
+    """A connection that knows when its socket takes more."""
+
+    async def has_room(self) -> None:
+        """Returns when it does; raises OSError when it is lost."""
+
+
 class AnswerWriter:
-    """One answer. Every write has the stall deadline: a client whose socket stays full that long is cut off."""
+    """One answer. Whoever waits has the stall deadline: a client whose socket stays full that long is cut off."""
 
     def __init__(self, request: web.Request, stall_timeout_s: float) -> None:
         self._request = request
         self._stall_timeout_s = stall_timeout_s
+        self._is_chunked = request.version >= HttpVersion11
         self.response: web.StreamResponse | None = None  #: set when the head is out
 
-    async def begin_stream(self, headers: dict[str, str]) -> None:
-        """Send the head of a stream of server-sent events."""
+    async def begin_stream(self, headers: dict[str, str], data: bytes) -> None:
+        """Send the head of a stream of server-sent events, and the first of them."""
         response = web.StreamResponse(headers={"Cache-Control": "no-cache", **headers})
         response.content_type = "text/event-stream"
         response.charset = "utf-8"
-        response.enable_chunked_encoding()
+        if self._is_chunked:
+            response.enable_chunked_encoding()
         self.response = response
         await self._within_stall(response.prepare(self._request))
+        await self._within_stall(response.write(data))
 
-    async def write(self, data: bytes) -> None:
-        """Append to the stream; returns when little enough is waiting in the socket's buffer."""
-        if self.response is None:
-            raise ClientLost(Reason.INTERNAL, "the stream has not begun")
-        await self._within_stall(self.response.write(data))
+    def write_now(self, data: bytes) -> None:
+        """Append to a stream that has begun. Never waits: look at `is_full` afterwards."""
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ClientLost(Reason.ABORTED)
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the socket's buffer holds as much as it should."""
+        return self._request.protocol.writing_paused
+
+    async def emptied(self) -> None:
+        """Until there is room again."""
+        connection = self._request.protocol
+        if not isinstance(connection, WaitsForRoom):
+            raise InvariantViolated("an answer is written to a connection of another kind")
+        await self._within_stall(connection.has_room())
 
     async def end(self) -> None:
         """End the stream."""
