@@ -83,7 +83,7 @@ class SchedulerCore:
             "executors": len(self._fleet),
             "directory_blocks": len(self._fleet.directory),
         }
-        values["placed_total"] = self._placer.num_placed
+        values["placements_total"] = self._placer.num_placed
         values.update({f"{name}_total": count for name, count in self.counters.items()})
         return values
 

@@ -97,10 +97,17 @@ class Engine:
         return {
             "grammars_compiled_total": float(matchers.num_compiled if matchers else 0),
             "grammars_failed_total": float(matchers.num_failed if matchers else 0),
-            "steps_launched": float(self.compute.num_launched),
-            "steps_proven": float(self.compute.num_proven),
+            "device_steps_launched_total": float(self.compute.num_launched),
+            "device_steps_proven_total": float(self.compute.num_proven),
             "kv_transfer_bytes_total": float(counters.num_posted_bytes),
-            **{name.removeprefix("num_"): float(getattr(counters, name)) for name in counters.__slots__},
+            "kv_transfer_submitted_pieces_total": float(counters.num_submitted_pieces),
+            "kv_transfer_posted_pieces_total": float(counters.num_posted_pieces),
+            "kv_transfer_landed_pieces_total": float(counters.num_landed_pieces),
+            "kv_transfer_landed_bytes_total": float(counters.num_landed_bytes),
+            "kv_transfer_failed_pieces_total": float(counters.num_failed_pieces),
+            "kv_transfer_agents_opened_total": float(counters.num_agents_opened),
+            "kv_transfer_agents_closed_total": float(counters.num_agents_closed),
+            "kv_transfer_post_seconds_total": counters.post_s,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -33,10 +34,10 @@ class AdminPages:
 
     async def health(self, request: web.Request) -> web.Response:
         why = self._sickness() or ("" if await turn_works(self._driver) else "no turn came")
-        return _answer(why)
+        return _answer("healthy", why)
 
     async def ready(self, request: web.Request) -> web.Response:
-        return _answer(self._readiness())
+        return _answer("ready", self._readiness())
 
     async def metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -73,5 +74,7 @@ async def turn_works(driver: Driver) -> bool:
     return True
 
 
-def _answer(why_not: str) -> web.Response:
-    return web.Response(text=why_not or "ok", status=503 if why_not else 200)
+def _answer(what: str, why_not: str) -> web.Response:
+    """In the shape of the router's pages."""
+    body = msgspec.json.encode({what: not why_not, "reason": why_not})
+    return web.Response(body=body, status=503 if why_not else 200, content_type="application/json")

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from baton.core.events import Note
+from baton.services.runtime.metric_texts import metric_text
 
 MAX_KINDS = 256  #: of notes; others are counted together, so that no peer can grow the table
 
@@ -74,12 +75,12 @@ class Metrics:
         for source in self._sources:
             for name, value in source().items():
                 kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-                yield kind(f"baton_{name}", name.removesuffix("_total").replace("_", " "), value)
+                yield kind(f"baton_{name}", metric_text(name), value)
         families: dict[str, CounterMetricFamily] = {}
         for row in (row for rows in self._row_sources for row in rows()):
             if row.name not in families:
-                help_text = row.name.replace("_", " ")
-                families[row.name] = CounterMetricFamily(f"baton_{row.name}", help_text, labels=list(row.labels))
+                text = metric_text(row.name)
+                families[row.name] = CounterMetricFamily(f"baton_{row.name}", text, labels=list(row.labels))
             families[row.name].add_metric(list(row.labels.values()), row.value)
         yield from families.values()
 

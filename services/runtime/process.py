@@ -121,15 +121,15 @@ class Process:
         return {
             "epoch": float(self.own.epoch),
             "quiescent": float(self.machine.quiescent()),
-            "events": float(self.driver.num_events),
-            "busy_seconds": self.driver.busy_s,
-            "frames_sent": float(counters.sent),
-            "frames_received": float(counters.received),
-            "frames_refused": float(counters.refused),
-            "links_full": float(counters.full),
-            "links_unroutable": float(counters.unroutable),
-            "links_unopened": float(counters.unopened),
-            "connections_refused": float(self.links.num_refused_connections),
+            "events_total": float(self.driver.num_events),
+            "busy_seconds_total": self.driver.busy_s,
+            "frames_sent_total": float(counters.sent),
+            "frames_received_total": float(counters.received),
+            "frames_refused_total": float(counters.refused),
+            "links_full_total": float(counters.full),
+            "links_unroutable_total": float(counters.unroutable),
+            "links_unopened_total": float(counters.unopened),
+            "connections_refused_total": float(self.links.num_refused_connections),
         }
 
 

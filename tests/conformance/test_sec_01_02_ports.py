@@ -158,13 +158,15 @@ async def test_zmq_04_sec_01_bad_frames_of_a_keyed_process_are_counted_and_stop_
         address = (await stack.record(name)).address
         pieces = junk(tmp_path / "marker")
         shapes = [[piece] for piece in pieces] + [[b"", b""], [b"a", b"b", b"c"]]
-        before = await told(stack, name, "frames_received") + await told(stack, name, "frames_refused")
+
+        async def num_frames() -> float:
+            return await told(stack, name, "frames_received_total") + await told(stack, name, "frames_refused_total")
+
+        before = await num_frames()
         with dealer(address, b"stranger/1", ring, ring.public_key_of(name)) as client:
             for frames in shapes:
                 client.send_multipart(frames)
-            while await told(stack, name, "frames_received") + await told(stack, name, "frames_refused") < before + len(
-                shapes
-            ):
+            while await num_frames() < before + len(shapes):
                 await asyncio.sleep(0.02)
         assert os.listdir(tmp_path) == []
 
@@ -176,8 +178,8 @@ async def test_sec_02_without_a_key_of_the_deployment_nobody_is_heard(shared: St
         make_keys(tmp_path / "foreign", [name, "decode"])
         ring = KeyRing(tmp_path / "foreign", "decode")
         server_key = a_further_key(stack, "stranger").public_key_of(name)
-        heard = await told(stack, name, "frames_refused")
-        refused = await told(stack, name, "connections_refused")
+        heard = await told(stack, name, "frames_refused_total")
+        refused = await told(stack, name, "connections_refused_total")
         forged = hello(Peer("decode", Role.DECODE, 1 << 43, "tcp://127.0.0.1:1"))
         with (
             dealer(record.address, b"decode/1", None) as keyless,
@@ -185,10 +187,10 @@ async def test_sec_02_without_a_key_of_the_deployment_nobody_is_heard(shared: St
         ):
             offer(keyless, forged)
             offer(liar, forged)
-            await until_told(stack, name, "connections_refused", refused + 1)
+            await until_told(stack, name, "connections_refused_total", refused + 1)
             assert not keyless.poll(0)
             assert not liar.poll(0)
-        assert await told(stack, name, "frames_refused") == heard
+        assert await told(stack, name, "frames_refused_total") == heard
 
 
 async def test_sec_02_a_key_registers_no_other_name(shared: Stack) -> None:
@@ -202,10 +204,10 @@ async def test_sec_02_a_key_registers_no_other_name(shared: Stack) -> None:
             ("prefill", Peer("scheduler", Role.SCHEDULER, 1 << 43)),
         ):
             address, server_key = (await stack.record(name)).address, ring.public_key_of(name)
-            refused = await told(stack, name, "frames_refused")
+            refused = await told(stack, name, "frames_refused_total")
             with dealer(address, f"{forged.name}/{forged.epoch}".encode(), ring, server_key) as impostor:
                 impostor.send(hello(forged))
-                await until_told(stack, name, "frames_refused", refused + 1)
+                await until_told(stack, name, "frames_refused_total", refused + 1)
                 assert not impostor.poll(0)
             with dealer(address, b"stranger/1", ring, server_key) as impostor:
                 impostor.send(hello(forged))

@@ -36,4 +36,4 @@ async def test_zmq_01_two_thousand_requests_at_once_lose_no_token(shared: Stack)
             check_answer(question, answer)
         for name in stack.running:
             gauges = await stack.gauges(name)
-            assert (gauges["links_full"], gauges["links_unroutable"]) == (0, 0), name
+            assert (gauges["links_full_total"], gauges["links_unroutable_total"]) == (0, 0), name

@@ -18,7 +18,7 @@ def test_x3_the_journals_of_a_run_with_a_death_in_it_replay_to_the_same_commands
     async def story(stack: Stack) -> None:
         load = Load(stack)
         await load.good_answers(30)
-        answered.append(int((await stack.gauges("prefill"))["events"]))
+        answered.append(int((await stack.gauges("prefill"))["events_total"]))
         await stack.kill("prefill")
         stack.start("prefill")
         await load.good_answers(20)

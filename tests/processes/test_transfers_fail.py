@@ -14,7 +14,7 @@ def test_h16_failed_writes_cost_no_client_its_answer(stage: Stage) -> None:
         await load.good_answers(60)
         await settle(stack, load)
         assert load.failures == {}
-        assert (await stack.gauges("prefill"))["failed_pieces"] > 0
+        assert (await stack.gauges("prefill"))["kv_transfer_failed_pieces_total"] > 0
 
     stage.run(story, prefill=("--fail-one-piece-in", "40"))
 

@@ -38,10 +38,10 @@ def test_health_ready_and_metrics_say_what_is() -> None:
         metrics.count(Note("placed", reason=Reason.NO_SLOT))
         why = ["no executor"]
         runner, port = await AdminPages(driver, metrics, lambda: why[0]).start(0)
-        assert await get(port, "/health") == (200, "ok")
-        assert await get(port, "/ready") == (503, "no executor")
+        assert await get(port, "/health") == (200, '{"healthy":true,"reason":""}')
+        assert await get(port, "/ready") == (503, '{"ready":false,"reason":"no executor"}')
         why[0] = ""
-        assert await get(port, "/ready") == (200, "ok")
+        assert await get(port, "/ready") == (200, '{"ready":true,"reason":""}')
         text = (await get(port, "/metrics"))[1]
         assert "baton_free_blocks 12.0" in text
         assert 'baton_steps_total{batch="2"} 5.0\nbaton_steps_total{batch="4"} 7.0' in text
