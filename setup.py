@@ -22,6 +22,8 @@ EXTENSIONS = {
     "baton.core.kv._ledger": ["ledger"],
     "baton.services.executor.engine.kernels._kernels": ["team", "dense", "paged_attention"],
 }
+#: package -> what it has besides modules
+DATA = {"baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"]}
 DEBUG = os.environ.get("BATON_NATIVE_DEBUG") == "1"
 
 
@@ -54,7 +56,7 @@ def native_extensions() -> list[Extension]:
 setup(
     packages=find_packages(),
     package_dir=PACKAGE_DIRS,
-    package_data={name: ["py.typed", "*.pyi"] for name in find_packages()},
+    package_data={name: ["py.typed", "*.pyi", *DATA.get(name, [])] for name in find_packages()},
     ext_modules=cythonize(
         native_extensions(),
         build_dir="build/cython_debug" if DEBUG else "build/cython",

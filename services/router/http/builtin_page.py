@@ -24,7 +24,7 @@ HEADERS = {
 
 def page_routes() -> tuple[Route, ...]:
     """One for each file."""
-    folder = files("baton.services.router") / "page"
+    folder = files("baton.services.router.page")
     return tuple(
         Route(
             method="GET",

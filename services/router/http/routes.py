@@ -21,6 +21,7 @@ class Route(NamedTuple):
     answer: Any  #: type of the JSON of a 200; or, as text, its media type where it is none
     body: Any = None  #: type of the JSON that is read
     event: Any = None  #: types of a streamed answer's events; None where nothing is streamed
+    ends_with_done: bool = True  #: such a stream has a last event `[DONE]`
     errors: tuple[int, ...] = ()  #: statuses with the error object
     is_cached: bool = False  #: has an ETag and is answered with 304 to who has it
     not_ready: Any = None  #: type of a 503 that is no error but this route's answer

@@ -93,6 +93,7 @@ def generating_routes(generation: Generation) -> tuple[Route, ...]:
             body=ResponsesBody,
             answer=Response,
             event=AnyEvent,
+            ends_with_done=False,
             errors=OF_GENERATION,
         ),
     )

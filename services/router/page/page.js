@@ -192,6 +192,7 @@ function submit() {
   const text = field.value.trim();
   if (!text || running) return;
   field.value = "";
+  element("settings").open = false; // the answer needs the room
   send(text);
 }
 

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from baton.services.router.http.auth import ApiKeys
 from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig, tiny_router_model
 
@@ -28,6 +30,13 @@ async def rig(model: RouterModel) -> AsyncIterator[Rig]:
 @pytest.fixture
 def rig_thread(model: RouterModel) -> Iterator[Rig]:
     """The rig on a loop of its own thread, for clients that block."""
+    with threaded_rig(model, stop_grace_s=0.5) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def threaded_rig(model: RouterModel, api_keys: ApiKeys | None = None, **settings: Any) -> Iterator[Rig]:
+    """As `open_rig`, on a loop of its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -37,7 +46,7 @@ def rig_thread(model: RouterModel) -> Iterator[Rig]:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(30)
 
     try:
-        yield run(stack.enter_async_context(open_rig(model, stop_grace_s=0.5)))
+        yield run(stack.enter_async_context(open_rig(model, api_keys, **settings)))
     finally:
         run(stack.aclose())
         loop.call_soon_threadsafe(loop.stop)

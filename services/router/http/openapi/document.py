@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args
 
+from baton.services.router.api.responses_bodies import InputItem
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ErrorAnswer
 from baton.services.router.http.access_log import PROBES
@@ -21,9 +22,9 @@ DESCRIPTION = """Serves one language model with prefill and decode on separate e
 
 A field that is not listed is refused with a 400 that names it; `null` means the default. Paths and methods that are not
 listed are answered with 404 and 405 and the same error object; 405 comes with `Allow`."""
-STREAM = """With `stream`: server-sent events. The data of each is JSON of the schemas in `x-event-schema`, and the
-last one is `[DONE]`. A failure after the first event is an event with the error object; then the stream ends without
-`[DONE]`."""
+STREAM = """With `stream`: server-sent events, each as in the schema. A failure after the first event is an event of its
+own, and then the stream ends{done}."""
+DONE = {"const": "[DONE]"}
 
 
 def openapi_document(routes: Iterable[Route], config: HttpConfig, vocab_size: int, has_keys: bool) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class Document:
         self._examples = examples(config.served_names[0])
         answers = [kind for route in routes for kind in (route.answer, route.event, route.not_ready)]
         self._schemas = components(
-            types_within(route.body for route in routes),
+            [*types_within(route.body for route in routes), InputItem],
             [*types_within(answers), ErrorAnswer],
             ranges(config, vocab_size),
         )
@@ -110,11 +111,20 @@ class Document:
         else:
             content = self._json(route.answer)
         if route.event is not None:
-            events = [*types_within([route.event]), ErrorAnswer]
-            union = {"anyOf": [self._json(event)[JSON]["schema"] for event in events]}
-            content[EVENTS] = {"schema": {"type": "string", "description": STREAM}, "x-event-schema": union}
+            content[EVENTS] = {"schema": self._event(route)}
         names = ("X-Request-Id", "ETag") if route.is_cached else ("X-Request-Id",)
         return {"description": route.summary, "headers": headers(*names), "content": content}
+
+    def _event(self, route: Route) -> Schema:
+        """Of one server-sent event."""
+        kinds = [self._json(kind)[JSON]["schema"] for kind in (*types_within([route.event]), ErrorAnswer)]
+        data: Schema = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": kinds}}
+        return {
+            "type": "object",
+            "description": STREAM.format(done=" without `[DONE]`" if route.ends_with_done else ""),
+            "properties": {"data": {"anyOf": [data, DONE]} if route.ends_with_done else data},
+            "required": ["data"],
+        }
 
     def _error(self, status: int) -> dict[str, Any]:
         error = ERRORS[status]

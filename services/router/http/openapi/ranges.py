@@ -9,13 +9,28 @@ from typing import Any
 
 from baton.services.router.api.bodies import ChatBody, ChatMessage, CommonBody, CompletionBody
 from baton.services.router.api.ranges import INT32_MAX, INT64
+from baton.services.router.api.responses_ask import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_METADATA, MAX_VALUE_CHARS
+from baton.services.router.api.responses_bodies import (
+    CallItem,
+    FunctionChoice,
+    FunctionTool,
+    MessageItem,
+    Reasoning,
+    ResponsesBody,
+    ResponseStreamOptions,
+    ResultItem,
+    TextConfig,
+)
 from baton.services.router.api.tokenizing import DetokenizeBody, TokenizeBody
 from baton.services.router.config import HttpConfig
-from baton.services.router.http.openapi.schemas import Narrowing
+from baton.services.router.http.openapi.schemas import REF, Narrowing
 from baton.services.router.tools.types import FunctionCall, FunctionName, FunctionSpec, ToolCall
 
 TOKEN_ID_KEY = "^(0|[1-9][0-9]{0,9})$"  #: of an object's member that is named by a token
-FUNCTION_NAME = "^[a-zA-Z0-9_-]{1,64}$"
+FUNCTION_NAME: Narrowing = {"string": {"pattern": "^[a-zA-Z0-9_-]{1,64}$"}}
+SOME_TEXT: Narrowing = {"string": {"minLength": 1}}
+FALSE: Narrowing = {"boolean": {"enum": [False]}}
+NOTHING: Narrowing = {"whole": {"type": "null"}}
 
 
 def number(low: float, high: float) -> Narrowing:
@@ -55,10 +70,11 @@ def ranges(config: HttpConfig, vocab_size: int) -> dict[type, dict[str, Narrowin
         TokenizeBody: {"model": names, "messages": {"array": {"minItems": 1, "maxItems": config.max_messages}}},
         DetokenizeBody: {"model": names, "tokens": {"items": token}},
         ChatMessage: {"content": {"array": {"maxItems": config.max_content_parts}}},
-        FunctionSpec: {"name": {"string": {"pattern": FUNCTION_NAME}}},
-        FunctionName: {"name": {"string": {"pattern": FUNCTION_NAME}}},
-        FunctionCall: {"name": {"string": {"minLength": 1}}},
-        ToolCall: {"id": {"string": {"minLength": 1}}},
+        FunctionSpec: {"name": FUNCTION_NAME},
+        FunctionName: {"name": FUNCTION_NAME},
+        FunctionCall: {"name": SOME_TEXT},
+        ToolCall: {"id": SOME_TEXT},
+        **responses(config, common(config, token) | {"model": names}),
     }
 
 
@@ -97,3 +113,36 @@ def prompt(config: HttpConfig, token: Narrowing) -> Narrowing:
     texts = {"type": "string", "minLength": 1}
     several = {"type": "array", "minItems": 1, "maxItems": config.max_prompts}
     return {"whole": {"anyOf": [texts, token_ids, {**several, "items": texts}, {**several, "items": token_ids}]}}
+
+
+def responses(config: HttpConfig, common: dict[str, Narrowing]) -> dict[type, dict[str, Narrowing]]:
+    """Of /v1/responses, which has some of the common fields, and fields with one value only."""
+    shared = ("model", "temperature", "top_p", "user", "seed", "cache_salt", "priority", "timeout")
+    items = [{"$ref": REF + item.__name__} for item in (MessageItem, CallItem, ResultItem)]
+    several = {"type": "array", "minItems": 1, "maxItems": config.max_messages, "items": {"anyOf": items}}
+    parts: Narrowing = {"array": {"maxItems": config.max_content_parts}}
+    return {
+        ResponsesBody: {name: common[name] for name in shared}
+        | {
+            "input": {"whole": {"anyOf": [{"type": "string"}, several]}},
+            "max_output_tokens": number(1, INT32_MAX),
+            "top_logprobs": number(0, config.max_logprobs),
+            "tools": {"array": {"maxItems": config.max_tools}},
+            "metadata": {
+                "object": {"maxProperties": MAX_METADATA, "propertyNames": {"maxLength": MAX_KEY_CHARS}},
+                "values": text(0, MAX_VALUE_CHARS),
+            },
+            **dict.fromkeys(("safety_identifier", "prompt_cache_key"), text(0, MAX_ID_CHARS)),
+            **dict.fromkeys(("store", "background"), FALSE),
+            **dict.fromkeys(("previous_response_id", "conversation", "prompt", "max_tool_calls"), NOTHING),
+            "truncation": {"whole": {"enum": ["disabled", None]}},
+        },
+        TextConfig: {"verbosity": NOTHING},
+        Reasoning: {"effort": NOTHING, "summary": NOTHING},
+        ResponseStreamOptions: {"include_obfuscation": FALSE},
+        MessageItem: {"type": {"optional": True}, "content": parts},
+        ResultItem: {"output": parts},
+        CallItem: {"call_id": SOME_TEXT, "name": SOME_TEXT},
+        FunctionTool: {"type": {"optional": True}, "name": FUNCTION_NAME},
+        FunctionChoice: {"name": FUNCTION_NAME},
+    }

@@ -18,7 +18,7 @@ REF = "#/components/schemas/"
 CLASS = re.compile(r"class (\w+)")
 NOTED = re.compile(r"    (\w+): .*  #: (.+)")  #: a field whose line has a note
 Schema = dict[str, Any]
-Narrowing = Mapping[str, Any]  #: keywords by JSON type; `items`, `values` narrow what is inside; `whole` replaces all
+Narrowing = Mapping[str, Any]  #: keywords by JSON type; `items`, `values` narrow what is inside; `whole` replaces
 KIND = {"integer": "number"}
 
 
@@ -83,11 +83,14 @@ def schemas_of(types: Iterable[Any], narrowings: Mapping[type, Mapping[str, Narr
     structs = structs_of(types)
     _, schemas = msgspec.json.schema_components(structs, ref_template=REF + "{name}")
     for struct in structs:
-        properties, notes = schemas[struct.__name__]["properties"], notes_of(struct)
-        for name, schema in properties.items():
+        whole, notes = schemas[struct.__name__], notes_of(struct)
+        for name, schema in whole["properties"].items():
             for base in reversed(struct.__mro__):
-                schema = narrowed(schema, narrowings.get(base, {}).get(name, {}))
-            properties[name] = {**schema, "description": notes[name]} if name in notes else schema
+                narrowing = narrowings.get(base, {}).get(name, {})
+                schema = narrowed(schema, narrowing)
+                if narrowing.get("optional"):
+                    whole["required"].remove(name)
+            whole["properties"][name] = {**schema, "description": notes[name]} if name in notes else schema
     return schemas
 
 

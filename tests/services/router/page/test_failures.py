@@ -42,6 +42,7 @@ async def test_too_many_requests_say_when_to_come_back(model: RouterModel, tmp_p
         await tab.page.get_by_label("API key").fill(KEY)
         await tab.send("Hello")
         await tab.shows(ANSWER, "one")
+        assert not await tab.page.get_by_label("API key").is_visible()  # the settings make room
         await tab.send("Hello again")
         await tab.page.wait_for_selector(FAILURE)
         shown = await tab.text(FAILURE)

@@ -1,0 +1,1 @@
+"""The built-in page: HTML, script, style and icon, as they are sent."""

@@ -1,0 +1,38 @@
+"""What schemathesis checks of our answers besides its own: loaded by its command line as a module of hooks."""
+
+from __future__ import annotations
+
+import re
+
+import schemathesis
+from schemathesis import Case, CheckContext, GenerationMode, Response
+
+#: codes of refusals that need more than one field, the text inside one, or the model
+OF_CONTEXT = {
+    "conflict", "context_length_exceeded", "duplicate_id", "duplicate_name", "empty", "invalid_json", "invalid_schema",
+    "too_deep", "token_out_of_range", "unknown_call", "unknown_function",
+}  # fmt: skip
+#: and those where it depends on the field
+OF_FIELD = {
+    ("best_of", "unsupported_parameter"),  # other than `n`
+    ("cache_salt", "out_of_range"),  # its bytes count
+    ("max_tokens", "out_of_range"),  # 0 needs `echo`
+    ("max_output_tokens", "out_of_range"),
+    ("min_tokens", "out_of_range"),  # more than `max_tokens`
+    ("n", "too_many"),  # with all prompts
+}
+FLOAT = re.compile(r"Expected `int[^`]*`, got `float`")  #: JSON Schema counts 1.0 among the integers
+
+
+@schemathesis.check
+def refused_for_context_only(ctx: CheckContext, response: Response, case: Case) -> None:
+    """What the document calls valid is accepted, or refused for what no schema can say."""
+    if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
+        return
+    if response.status_code not in (400, 413, 415, 422):
+        return
+    error = response.json()["error"]
+    if response.status_code == 422 and error["code"] == "invalid_grammar":
+        return
+    is_known = error["code"] in OF_CONTEXT or (error["param"], error["code"]) in OF_FIELD
+    assert is_known or FLOAT.match(error["message"]), f"valid by the document, and refused: {error}"
