@@ -202,7 +202,10 @@ class FrontEnd:
         ends = self._ends(ask)
         parts: dict[int, Part] = {}
         for index, prompt in enumerate(prompts):
-            choices = [ChoiceText(table, ask.stop, ends, sampling.min_tokens) for _ in range(ask.num_choices)]
+            choices = [
+                ChoiceText(table, ask.stop, ends, sampling.min_tokens, keeps_tokens=sampling.num_logprobs >= 0)
+                for _ in range(ask.num_choices)
+            ]
             self._last_id += 1
             parts[self._last_id] = Part(prompt, index * ask.num_choices, choices)
         return RequestStream(parts, ask.scores_prompt)

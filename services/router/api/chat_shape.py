@@ -18,7 +18,7 @@ from baton.services.router.api.answers import (
     Timing,
     Usage,
 )
-from baton.services.router.api.envelope import DONE, Context, error_event, event
+from baton.services.router.api.envelope import DONE, MARK, Context, PlainEvent, error_event, event, plain_event
 from baton.services.router.api.logprobs import chat_logprobs, prompt_logprobs
 from baton.services.router.api.tool_calls import ChoiceCalls
 from baton.services.router.text.choice_text import Delta
@@ -34,11 +34,21 @@ class ChatShape:
         self._context = context
         plan = context.ask.tools
         self._calls = None if plan is None else [ChoiceCalls(plan) for _ in context.stream.choices]
+        self._is_plain = plan is None and not context.is_scored and not context.ask.usage_in_every_event
+        self._plain: dict[int, PlainEvent] = {}
 
     def part(self, deltas: list[tuple[int, Delta]]) -> bytes:
+        return b"".join([self._events(index, delta) for index, delta in deltas])
+
+    def _events(self, index: int, delta: Delta) -> bytes:
         total = self._context.event_usage()
-        choices = [choice for index, delta in deltas for choice in self._deltas(index, delta)]
-        return b"".join(event(self._encode([choice], total)) for choice in choices)
+        if not self._is_plain or delta.is_first or delta.finish:
+            return b"".join([event(self._encode([choice], total)) for choice in self._deltas(index, delta)])
+        plain = self._plain.get(index)
+        if plain is None:
+            choice = self._deltas(index, Delta(MARK, (), "", False))[0]
+            plain = self._plain[index] = plain_event(self._encode([choice], total))
+        return plain.with_text(delta.text)
 
     def last_part(self) -> bytes:
         context = self._context

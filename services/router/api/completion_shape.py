@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from baton.services.router.api.answers import Completion, CompletionChoice, CompletionLogprobs, Timing, Usage
-from baton.services.router.api.envelope import DONE, Context, error_event, event
+from baton.services.router.api.envelope import DONE, MARK, Context, PlainEvent, error_event, event, plain_event
 from baton.services.router.api.logprobs import completion_logprobs, echoed_logprobs, joined, prompt_logprobs
 from baton.services.router.streams import Part
 from baton.services.router.text.choice_text import Delta
@@ -21,10 +21,20 @@ class CompletionShape:
         self._context = context
         self._shows_output = context.ask.max_tokens != 0
         self._shows_scores = context.ask.scores_prompt and not context.ask.is_stream
+        self._is_plain = self._shows_output and not context.is_scored and not context.ask.usage_in_every_event
+        self._plain: dict[int, PlainEvent] = {}
 
     def part(self, deltas: list[tuple[int, Delta]]) -> bytes:
-        total = self._context.event_usage()
-        return b"".join(event(self._encode([self._choice(*item)], total)) for item in deltas)
+        return b"".join([self._event(index, delta) for index, delta in deltas])
+
+    def _event(self, index: int, delta: Delta) -> bytes:
+        if not self._is_plain or delta.is_first or delta.finish:
+            return event(self._encode([self._choice(index, delta)], self._context.event_usage()))
+        plain = self._plain.get(index)
+        if plain is None:
+            choice = self._choice(index, Delta(MARK, (), "", False))
+            plain = self._plain[index] = plain_event(self._encode([choice], self._context.event_usage()))
+        return plain.with_text(delta.text)
 
     def last_part(self) -> bytes:
         context = self._context

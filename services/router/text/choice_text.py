@@ -34,15 +34,22 @@ class Delta(NamedTuple):
 
 class ChoiceText:
     """Invariant: the released tokens are the fewest whose text covers the released text; after the finish, all that
-    count. A stop string is honoured only where at least `min_tokens` tokens come out before it."""
+    count. A stop string is honoured only where at least `min_tokens` tokens come out before it. Without `keeps_tokens`
+    the tokens themselves are not released, for answers that do not show them."""
 
     def __init__(
-        self, table: TokenTable, stops: tuple[str, ...], stop_token_ids: tuple[int, ...], min_tokens: int
+        self,
+        table: TokenTable,
+        stops: tuple[str, ...],
+        stop_token_ids: tuple[int, ...],
+        min_tokens: int,
+        keeps_tokens: bool = True,
     ) -> None:
         self.num_tokens = 0  #: received; after the finish those that count
         self.finish = ""
         self._detokenizer = Detokenizer(table)
         self._scanner = StopScanner(stops) if stops else None
+        self._is_plain = not stops and not keeps_tokens
         self._stop_token_ids = stop_token_ids
         self._min_tokens = min_tokens
         self._num_unscanned = 1 if min_tokens else 0  #: characters after the first `min_tokens` − 1 tokens, not scanned
@@ -61,9 +68,12 @@ class ChoiceText:
             return None
         if offset != self.num_tokens:
             raise InvariantViolated(f"tokens delivered at offset {offset}, expected {self.num_tokens}")
+        if self._is_plain:
+            self._push_plain(tokens, finish)
+            return None
         last = len(tokens) - 1
         for index, sampled in enumerate(tokens):
-            is_end = finish == "stop" and index == last and sampled.token in self._stop_token_ids
+            is_end = index == last and self._is_end(sampled, finish)
             text = "" if is_end else self._detokenizer.push(sampled.token)
             self._held_tokens.append(PlacedToken(sampled, self._num_chars))
             self.num_tokens += 1
@@ -75,6 +85,22 @@ class ChoiceText:
         else:
             self._release_certain()
         return None
+
+    def _is_end(self, last: SampledToken, finish: str) -> bool:
+        """Whether the choice's last token only says that it ends."""
+        return finish == "stop" and last.token in self._stop_token_ids
+
+    def _push_plain(self, tokens: tuple[SampledToken, ...], finish: str) -> None:
+        """Nothing is held back and no place is needed: the text goes straight through."""
+        self.num_tokens += len(tokens)
+        shown = tokens[:-1] if tokens and self._is_end(tokens[-1], finish) else tokens
+        text = self._detokenizer.push(*[sampled.token for sampled in shown])
+        if finish:
+            text += self._detokenizer.flush()
+            self.finish = finish
+        if text or finish:
+            self._text.append(text)
+            self._is_taken = False
 
     @property
     def has_more(self) -> bool:

@@ -28,11 +28,13 @@ class Detokenizer:
         self._pieces = table.pieces
         self._decoder = _Utf8Decoder("replace")
 
-    def push(self, token: int) -> str:
-        """Text that is complete with this token; empty in the middle of a character and for control tokens."""
-        if not 0 <= token < len(self._pieces):
-            raise Undecodable(token)
-        return self._decoder.decode(self._pieces[token])
+    def push(self, *tokens: int) -> str:
+        """Text that is complete with these tokens; empty in the middle of a character and for control tokens."""
+        pieces = self._pieces
+        for token in tokens:
+            if not 0 <= token < len(pieces):
+                raise Undecodable(token)
+        return self._decoder.decode(b"".join([pieces[token] for token in tokens]))
 
     def flush(self) -> str:
         """The end: what an incomplete tail decodes to. Push nothing after it."""

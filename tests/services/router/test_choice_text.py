@@ -78,6 +78,17 @@ def test_two_groupings_never_differ(
     assert len(answers[0][1]) >= min(min_tokens, len(data))
 
 
+@given(BYTES, GROUPS, st.sampled_from(["stop", "length"]))
+def test_an_answer_that_shows_no_tokens_has_the_same_text_and_count(data: bytes, groups: list[int], finish: str) -> None:
+    tokens = [*data, EOS] if finish == "stop" else list(data)
+    if not tokens:
+        return
+    kept, plain = ChoiceText(TABLE, (), (EOS,), 0), ChoiceText(TABLE, (), (EOS,), 0, keeps_tokens=False)
+    expected, found = (run(choice, tokens, groups, finish) for choice in (kept, plain))
+    assert (found[0], found[1], found[2:]) == (expected[0], [], expected[2:])
+    assert plain.num_tokens == kept.num_tokens
+
+
 @given(st.text("abé😀", min_size=1, max_size=20), STOPS)
 def test_the_tokens_that_count_are_the_fewest_that_cover_the_text(text: str, stops: tuple[str, ...]) -> None:
     choice = ChoiceText(TABLE, stops, (EOS,), 0)
