@@ -1,6 +1,6 @@
 """What does the router cost for each request and each streamed chunk?
 
-    python bench/router.py [--json FILE] [--model tiny|SmolLM2-135M-Instruct|FOLDER] [--requests 512]
+    python bench/router.py [--json FILE] [--model tiny|SmolLM2-135M-Instruct|FOLDER] [--requests 512] [--streams 1,64,512]
 
 Real processes: a router, a scheduler and an executor whose device answers at once. 512 prompt tokens, 64 output tokens,
 one chunk for each token, at 1, 64 and 512 concurrent streams; prompts are chats of text, which the router tokenizes, or
@@ -199,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="SmolLM2-135M-Instruct")
     parser.add_argument("--requests", type=int, default=512)
+    parser.add_argument("--streams", default="1,64,512", help="concurrencies, by commas")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--client", nargs=5, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -212,7 +213,7 @@ def main() -> None:
             rows = [
                 measure(deployment, kind, streams, max(streams, 64) if streams == 1 else max(asked.requests, streams))
                 for kind in ("chat text", "token ids")
-                for streams in (1, 64, 512)
+                for streams in map(int, asked.streams.split(","))
             ]
         finally:
             deployment.close()

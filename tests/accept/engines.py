@@ -13,6 +13,9 @@ from tests.accept.row import Options, Row, cannot_run, judged
 
 LIMIT_S = 1200.0
 AIM_RATIO = 1.0
+#: milliseconds of the router's CPU for 512 tokens in and 64 out at 64 streams: Dynamo's front end on a machine like this
+ROUTER_AIMS_MS = {"chat text": 2.1, "token ids": 1.2}
+STALL_MS = 40.0  #: what Nagle's algorithm costs a request where it is not switched off
 
 
 class TooBusy(Exception):
@@ -40,6 +43,23 @@ def bench_executor(options: Options) -> Row:
     ratios = {row["name"]: row["transformers_s"] / row["baton_s"] for row in found["rows"]}
     measured = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
     return judged(asked, measured, min(ratios.values()) >= AIM_RATIO, ratios=ratios)
+
+
+def bench_router(options: Options) -> Row:
+    asked = (
+        "router CPU for 512 in, 64 out, concurrency 64: at most "
+        + ", ".join(f"{aim} ms ({kind})" for kind, aim in ROUTER_AIMS_MS.items())
+        + f"; at concurrency 1 a first token within {STALL_MS:.0f} ms"
+    )
+    try:
+        rows = report("router.py", "--requests", "256" if options.quick else "1024", "--streams", "1,64")
+    except TooBusy as error:
+        return cannot_run(asked, str(error))
+    cpu_ms = {row["prompts"]: row["cpu_ms_per_request"] for row in rows if row["streams"] == 64}
+    first_ms = {row["prompts"]: row["ttft_p50_ms"] for row in rows if row["streams"] == 1}
+    measured = ", ".join(f"{kind} {cpu_ms[kind]:.2f} ms, first token {first_ms[kind]:.1f} ms" for kind in cpu_ms)
+    is_met = all(cpu_ms[kind] <= aim for kind, aim in ROUTER_AIMS_MS.items()) and max(first_ms.values()) < STALL_MS
+    return judged(asked, measured, is_met, rows=rows)
 
 
 def hot_paths(_: Options) -> Row:
