@@ -239,9 +239,14 @@ function requestRow(request, longestMs) {
     bar.append(part);
   }
   row.append(title, bar);
-  if (stages.length) row.append(made("div", "detail", stages.map(({ name, ms }) => `${name} ${duration(ms)}`).join(" · ")));
-  row.append(made("div", "detail", facts(request)));
+  if (stages.length) row.append(made("div", "detail", listed(stages.map(({ name, ms }) => `${name} ${duration(ms)}`))));
+  row.append(made("div", "detail", listed(facts(request))));
   return row;
+}
+
+// Lines break between the parts only.
+function listed(parts) {
+  return parts.map((part) => part.replaceAll(" ", "\u00a0")).join("\u00a0· ");
 }
 
 function facts(request) {
@@ -250,7 +255,7 @@ function facts(request) {
     const { prompt_tokens: given, completion_tokens: output, prompt_tokens_details: details } = request.usage;
     parts.push(`${given} tokens in${details.cached_tokens ? ` (${details.cached_tokens} cached)` : ""}`, `${output} out`);
   }
-  return parts.join(" · ");
+  return parts;
 }
 
 // ---- the server's state

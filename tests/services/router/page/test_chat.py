@@ -35,7 +35,7 @@ async def test_an_answer_is_shown_as_it_comes(tab: Tab) -> None:
     machine.live.pop(1)
     tab.rig.front.perform(End(1, None, num_cached_tokens=3, stages_ms=STAGES))
     await tab.page.wait_for_selector("#requests li")
-    row = await tab.text("#requests li")
+    row = (await tab.text("#requests li")).replace("\xa0", " ")
     assert "queued 5.0 ms · prefill 20 ms · transfer 4.0 ms · decode 1.50 s" in row
     assert "first byte after" in row
     assert "(3 cached) · 15 out" in row
