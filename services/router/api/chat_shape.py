@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from baton.services.router.api.answers import (
     AssistantMessage,
@@ -15,10 +15,9 @@ from baton.services.router.api.answers import (
     ChatCompletion,
     ChatDelta,
     ChatLogprobs,
-    Timing,
-    Usage,
 )
-from baton.services.router.api.envelope import DONE, MARK, Context, PlainEvent, error_event, event, plain_event
+from baton.services.router.api.envelope import Context
+from baton.services.router.api.event_shape import EventShape
 from baton.services.router.api.logprobs import chat_logprobs, prompt_logprobs
 from baton.services.router.api.tool_calls import ChoiceCalls
 from baton.services.router.text.choice_text import Delta
@@ -27,36 +26,15 @@ BEGIN = ChatDelta(role="assistant", content="")
 NOTHING = ChatDelta()
 
 
-class ChatShape:
+class ChatShape(EventShape):
     """One answer; with tools, each choice has its own parser."""
 
+    event_type = ChatChunk
+
     def __init__(self, context: Context) -> None:
-        self._context = context
         plan = context.ask.tools
+        super().__init__(context, is_plain=plan is None)
         self._calls = None if plan is None else [ChoiceCalls(plan) for _ in context.stream.choices]
-        self._is_plain = plan is None and not context.is_scored and not context.ask.usage_in_every_event
-        self._plain: dict[int, PlainEvent] = {}
-
-    def part(self, deltas: list[tuple[int, Delta]]) -> bytes:
-        return b"".join([self._events(index, delta) for index, delta in deltas])
-
-    def _events(self, index: int, delta: Delta) -> bytes:
-        total = self._context.event_usage()
-        if not self._is_plain or delta.is_first or delta.finish:
-            return b"".join([event(self._encode([choice], total)) for choice in self._deltas(index, delta)])
-        plain = self._plain.get(index)
-        if plain is None:
-            choice = self._deltas(index, Delta(MARK, (), "", False))[0]
-            plain = self._plain[index] = plain_event(self._encode([choice], total))
-        return plain.with_text(delta.text)
-
-    def last_part(self) -> bytes:
-        context = self._context
-        if context.stream.failure is not None:
-            return error_event(context.stream.failure)
-        if not context.has_closing_event:
-            return DONE
-        return event(self._encode([], context.last_usage(), context.timing())) + DONE
 
     def whole(self) -> bytes:
         context = self._context
@@ -72,7 +50,7 @@ class ChatShape:
         )
         return msgspec.json.encode(answer)
 
-    def _deltas(self, index: int, delta: Delta) -> list[ChatChoiceDelta]:
+    def _choices(self, index: int, delta: Delta) -> list[ChatChoiceDelta]:
         """The events of one choice: its role first, then text and calls; scores and finish are in the last one."""
         parts = [ChatDelta(content=delta.text)] if delta.text else []
         finish = delta.finish
@@ -100,17 +78,3 @@ class ChatShape:
 
     def _logprobs(self, delta: Delta) -> ChatLogprobs | None:
         return chat_logprobs(self._context.table, delta.tokens) if self._context.is_scored else None
-
-    def _encode(
-        self, choices: list[ChatChoiceDelta], usage: Usage | UnsetType | None, timing: Timing | UnsetType = UNSET
-    ) -> bytes:
-        context = self._context
-        chunk = ChatChunk(
-            id=context.reply_id,
-            created=context.created_s,
-            model=context.model,
-            choices=choices,
-            usage=usage,
-            timing=timing,
-        )
-        return msgspec.json.encode(chunk)

@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from baton.services.router.api.answers import Completion, CompletionChoice, CompletionLogprobs, Timing, Usage
-from baton.services.router.api.envelope import DONE, MARK, Context, PlainEvent, error_event, event, plain_event
+from baton.services.router.api.answers import Completion, CompletionChoice, CompletionLogprobs
+from baton.services.router.api.envelope import Context
+from baton.services.router.api.event_shape import EventShape
 from baton.services.router.api.logprobs import completion_logprobs, echoed_logprobs, joined, prompt_logprobs
 from baton.services.router.streams import Part
 from baton.services.router.text.choice_text import Delta
 
 
-class CompletionShape:
-    """One answer."""
+class CompletionShape(EventShape):
+    """One answer. An event is the same object as the whole, with what has come."""
+
+    event_type = Completion
 
     def __init__(self, context: Context) -> None:
-        self._context = context
         self._shows_output = context.ask.max_tokens != 0
         self._shows_scores = context.ask.scores_prompt and not context.ask.is_stream
-        self._is_plain = self._shows_output and not context.is_scored and not context.ask.usage_in_every_event
-        self._plain: dict[int, PlainEvent] = {}
-
-    def part(self, deltas: list[tuple[int, Delta]]) -> bytes:
-        return b"".join([self._event(index, delta) for index, delta in deltas])
-
-    def _event(self, index: int, delta: Delta) -> bytes:
-        if not self._is_plain or delta.is_first or delta.finish:
-            return event(self._encode([self._choice(index, delta)], self._context.event_usage()))
-        plain = self._plain.get(index)
-        if plain is None:
-            choice = self._choice(index, Delta(MARK, (), "", False))
-            plain = self._plain[index] = plain_event(self._encode([choice], self._context.event_usage()))
-        return plain.with_text(delta.text)
-
-    def last_part(self) -> bytes:
-        context = self._context
-        if context.stream.failure is not None:
-            return error_event(context.stream.failure)
-        if not context.has_closing_event:
-            return DONE
-        return event(self._encode([], context.last_usage(), context.timing())) + DONE
+        super().__init__(context, is_plain=self._shows_output)
 
     def whole(self) -> bytes:
         choices = [self._choice(*item) for item in self._context.stream.take(sys.maxsize)]
         return self._encode(choices, self._context.usage(), self._context.timing())
+
+    def _choices(self, index: int, delta: Delta) -> list[CompletionChoice]:
+        return [self._choice(index, delta)]
 
     def _choice(self, index: int, delta: Delta) -> CompletionChoice:
         part = self._context.stream.part_of(index)
@@ -69,17 +52,3 @@ class CompletionShape:
         if not shows_prompt:
             return scores
         return joined(echoed_logprobs(table, part, self._context.ask.sampling.num_logprobs), scores)
-
-    def _encode(
-        self, choices: list[CompletionChoice], usage: Usage | UnsetType | None, timing: Timing | UnsetType = UNSET
-    ) -> bytes:
-        context = self._context
-        answer = Completion(
-            id=context.reply_id,
-            created=context.created_s,
-            model=context.model,
-            choices=choices,
-            usage=usage,
-            timing=timing,
-        )
-        return msgspec.json.encode(answer)

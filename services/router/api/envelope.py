@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from baton.services.router.api.answers import CachedTokens, Timing, Usage
@@ -74,25 +73,6 @@ class Context(NamedTuple):
     def has_closing_event(self) -> bool:
         """Whether a stream ends with an event that has no choices."""
         return self.ask.include_usage or self.ask.include_timing
-
-
-class PlainEvent(NamedTuple):
-    """An event that differs from others of its choice by its text alone: encoded once, around a text."""
-
-    head: bytes
-    tail: bytes
-
-    def with_text(self, text: str) -> bytes:
-        return self.head + msgspec.json.encode(text) + self.tail
-
-
-MARK = "\0text\0"
-
-
-def plain_event(body: bytes) -> PlainEvent:
-    """From the JSON of an event whose text is MARK."""
-    head, tail = event(body).split(msgspec.json.encode(MARK))
-    return PlainEvent(head, tail)
 
 
 def event(body: bytes) -> bytes:
