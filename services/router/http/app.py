@@ -27,10 +27,15 @@ def json_error(error: ApiError) -> web.Response:
     return response
 
 
-def from_http(error: web.HTTPException) -> ApiError:
+def from_http(error: web.HTTPException, request: web.BaseRequest) -> ApiError:
     """Errors of aiohttp's own routing in our shape."""
-    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(error.status)
-    return ApiError(error.status, error.reason, code=code)
+    message, code = {
+        404: (f"there is no {request.path} here", "not_found"),
+        405: (f"{request.method} is not for {request.path}: {error.headers.get('Allow')}", "method_not_allowed"),
+        413: (error.reason, "body_too_large"),
+        417: ("of what Expect may say only 100-continue is understood", "expectation_failed"),
+    }.get(error.status, (error.reason, None))
+    return ApiError(error.status, message, code=code)
 
 
 def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
@@ -48,7 +53,7 @@ def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
                 raise ApiError(431, limit, code="too_many_headers")
             response = await handler(request)
         except (ApiError, web.HTTPException) as raised:
-            error = raised if isinstance(raised, ApiError) else from_http(raised)
+            error = raised if isinstance(raised, ApiError) else from_http(raised, request)
             entry.code = error.code or ""
             entry.status = error.status
             response = json_error(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TypeVar
 
 import msgspec
@@ -13,10 +12,9 @@ from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
 from baton.core.errors import Reason
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason, invalid
+from baton.services.router.http.body_errors import type_error
 
 Body = TypeVar("Body")
-PATH = re.compile(r"`\$\.?([^`]*)`")
-FIELD = re.compile(r"(unknown|required) field `([^`]*)`")
 
 
 class Intake:
@@ -100,14 +98,7 @@ def decode_body(body: bytes | msgspec.Raw, body_type: type[Body], inside: str = 
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError as error:
-        text = str(error)
-        path = PATH.search(text)
-        param = ".".join(filter(None, (inside, path[1].removesuffix("[...]") if path else "")))
-        if named := FIELD.search(text):
-            param = f"{param}.{named[2]}" if param else named[2]
-            if named[1] == "unknown":
-                raise invalid(f"{param} is not supported", param, "unsupported_parameter") from None
-        raise invalid(text, param or None, "invalid_type") from None
+        raise type_error(str(error), body_type, inside) from None
     except msgspec.DecodeError as error:
         raise invalid(f"the body is not valid JSON: {error}", code="invalid_json") from None
     except RecursionError:

@@ -14,7 +14,7 @@ from baton.core.errors import InvariantViolated
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.app import json_error
+from baton.services.router.http.app import from_http, json_error
 from baton.services.transport.http_address import cannot_listen
 
 CLEANUP_S = 1.0  #: for each connection, when all answers have had their time
@@ -33,6 +33,15 @@ class Connection(web.RequestHandler):
     async def has_room(self) -> None:
         """Until the socket takes more. Raises ConnectionError when it is lost."""
         await self._drain_helper()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float
+    ) -> tuple[web.StreamResponse, bool]:
+        """What was refused before any middleware could say so gets our shape here, such as an Expect header."""
+        if isinstance(resp, web.HTTPException):
+            resp = json_error(from_http(resp, request))
+            resp.force_close()
+        return await super().finish_response(request, resp, start_time)
 
     def handle_error(
         self, request: Any, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -74,7 +83,10 @@ class HttpServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listen; returns the port. Whoever passes another host than loopback has decided to. Raises EndpointRefused."""
+        """Listen; returns the port. Whoever passes another host than loopback has decided to.
+
+        Raises EndpointRefused.
+        """
         await self._runner.setup()
         loop = asyncio.get_running_loop()
         manager = self._runner.server
