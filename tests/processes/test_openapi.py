@@ -24,4 +24,4 @@ def test_every_answer_of_real_processes_is_as_the_document_says(stage: Stage, tm
         assert cases.num_cases > 80
         await stack.quiescent()
 
-    stage.run(story)
+    stage.run(story, router=("--default-max-tokens", "16"))  # the tiny model's context has a million tokens

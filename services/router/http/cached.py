@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 
@@ -12,7 +13,7 @@ from baton.services.router.http.routes import Handler
 
 
 class CachedAnswer:
-    """Bytes, made at the first request for them, under an ETag; 304 to who names it in `If-None-Match`."""
+    """Bytes under an ETag, made beside the loop at the first request; 304 to who names it in `If-None-Match`."""
 
     def __init__(self, make: Callable[[], bytes], content_type: str, headers: Mapping[str, str]) -> None:
         self._make = make
@@ -22,7 +23,7 @@ class CachedAnswer:
 
     async def answer(self, request: web.Request) -> web.Response:
         if self._body is None:
-            self._body = self._make()
+            self._body = await asyncio.to_thread(self._make)
             self._etag = hashlib.sha256(self._body).hexdigest()[:32]
         headers: LooseHeaders = self._headers | {"ETag": f'"{self._etag}"'}
         if any(known.value in (self._etag, "*") for known in request.if_none_match or ()):
