@@ -82,7 +82,9 @@ def run(given: list[str]) -> int:
 
 def load(module: str) -> ModuleType:
     """While libraries load, a Ctrl-C ends the process: some of them would make something else of the interrupt."""
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # not where it is ignored, as for a shell's background job
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         return importlib.import_module(module)
     finally:

@@ -35,7 +35,7 @@ class Connection(web.RequestHandler):
         await self._drain_helper()
 
     async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """What was refused before any middleware could say so gets our shape here, such as an Expect header."""
         if isinstance(resp, web.HTTPException):

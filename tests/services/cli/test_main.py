@@ -82,6 +82,15 @@ def test_an_interrupt_ends_a_command_without_a_traceback(tmp_path: Path, code: s
     assert (done.returncode, done.stdout, done.stderr) == (exit_code, "", "")
 
 
+def test_an_interrupt_that_is_ignored_stays_ignored_while_a_command_loads(tmp_path: Path) -> None:
+    done = run_planted(INTERRUPT + "def main(_): print('went on')\n", tmp_path, preexec_fn=ignore_interrupts)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
+def ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_an_output_that_nobody_reads_ends_a_command_without_a_traceback(tmp_path: Path, size: int) -> None:
     reading, writing = os.pipe()
