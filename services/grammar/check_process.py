@@ -83,6 +83,7 @@ def bound_this_process(cpu_s: float) -> None:
 
 def main(folder: str, cpu_s: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process by closing its input
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # or by its own end, whatever is being said then
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     try:
         vocabulary = load_vocabulary(Path(folder))
