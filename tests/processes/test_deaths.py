@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from tests.processes.conftest import NAMES, Stage
@@ -69,6 +72,37 @@ def test_with_two_of_each_kind_the_other_ones_take_over(stage: Stage) -> None:
         assert load.failures == {}
 
     stage.run(story, ("scheduler", "prefill0", "prefill1", "decode0", "decode1", "router"))
+
+
+@pytest.mark.parametrize("name", ["prefill", "decode"])
+def test_a_grammar_is_followed_from_where_a_killed_executor_left_it(stage: Stage, name: str) -> None:
+    """What an output may go on with is a function of its tokens: the next attempt takes up where the last one ended."""
+    pattern = "(ab|c[0-9]{3}|def){200}"
+    body = {"model": "tiny", "prompt": "x" * 40, "guided_regex": pattern, "max_tokens": 900, "seed": 5}
+
+    async def whole(stack: Stack) -> str:
+        async with stack.session.post(stack.url + "/v1/completions", json=body) as response:
+            assert response.status == 200, await response.text()
+            return str((await response.json())["choices"][0]["text"])
+
+    async def story(stack: Stack) -> None:
+        undisturbed = await whole(stack)
+        assert re.fullmatch(pattern, undisturbed)
+        pieces: list[str] = []
+        num_killed = 0
+        async with stack.session.post(stack.url + "/v1/completions", json=body | {"stream": True}) as response:
+            async for line in response.content:
+                if line.startswith(b"data: {"):
+                    pieces.append(json.loads(line[6:])["choices"][0]["text"])
+                if len(pieces) > 30 * (num_killed + 1) and num_killed < 2:
+                    num_killed += 1
+                    await stack.kill(name)
+                    stack.start(name)
+        assert num_killed == 2
+        assert "".join(pieces) == undisturbed
+        await stack.quiescent()
+
+    stage.run(story, decode=("--step-time-s", "0.003"))
 
 
 def test_everything_may_die_at_once_and_come_back(stage: Stage) -> None:
