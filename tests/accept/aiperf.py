@@ -10,7 +10,8 @@ from typing import Any
 from baton.services.model.fetch import fetch
 from tests.accept.deployment import Deployment
 from tests.accept.row import Options, Row, cannot_run, judged
-from tests.support.aiperf import install, profile, read_report, write_tokenizer
+from tests.support.aiperf import profile, read_report, write_tokenizer
+from tests.support.environment import AIPERF
 
 NUM_INPUT_TOKENS, NUM_OUTPUT_TOKENS = 256, 64
 LIMIT_S = 600.0
@@ -23,7 +24,7 @@ def measure(options: Options) -> Row:
         f"aiperf profile, streaming chat, concurrency 8, {num_requests} requests, {NUM_INPUT_TOKENS} in / "
         f"{NUM_OUTPUT_TOKENS} out: no error, token counts equal to ours"
     )
-    why_not = install()
+    why_not = AIPERF.install()
     if why_not:
         return cannot_run(asked, why_not)
     with TemporaryDirectory(prefix="accept-") as name, Deployment() as up:

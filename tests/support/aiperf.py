@@ -1,36 +1,17 @@
-"""aiperf in an environment of its own: installing it once, a tokenizer that it finds offline, one profile."""
+"""aiperf in its own environment: a tokenizer that it finds offline, one profile."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.accept.commands import ROOT, Done, run
+from tests.accept.commands import Done, run
+from tests.support.environment import AIPERF
 
-ENVIRONMENT = ROOT / "build" / "aiperf-venv"
-REQUIREMENTS = ROOT / "tests" / "accept" / "aiperf-requirements.txt"
-INSTALL_LIMIT_S = 900.0
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
 TOKENIZER_NAME = "local/served"
-
-
-def install() -> str:
-    """Make the environment if it is not there yet; why it cannot be made, or nothing."""
-    stamp = ENVIRONMENT / "installed"
-    if stamp.is_file() and stamp.read_text() == REQUIREMENTS.read_text():
-        return ""
-    for command in (
-        [sys.executable, "-m", "venv", str(ENVIRONMENT)],
-        [str(ENVIRONMENT / "bin" / "pip"), "install", "-q", "-r", str(REQUIREMENTS)],
-    ):
-        done = run(command, INSTALL_LIMIT_S)
-        if done.code != 0:
-            return f"aiperf cannot be installed here: {done.last_line}"
-    shutil.copy(REQUIREMENTS, stamp)
-    return ""
 
 
 def write_tokenizer(model: Path, home: Path) -> None:
@@ -47,7 +28,7 @@ def write_tokenizer(model: Path, home: Path) -> None:
 
 def profile(url: str, served_name: str, folder: Path, flags: tuple[str, ...], limit_s: float) -> Done:
     """Run `aiperf profile` against a server; its artifacts go to `folder`/artifacts, its hub cache is `folder`/home."""
-    command = [str(ENVIRONMENT / "bin" / "aiperf"), "profile", "--model", served_name, "--url", url]
+    command = [AIPERF.program("aiperf"), "profile", "--model", served_name, "--url", url]
     command += ["--tokenizer", TOKENIZER_NAME, "--artifact-dir", str(folder / "artifacts"), "--ui-type", "none"]
     command += ["--workers-max", "1", "--record-processor-service-count", "1"]
     command += ["--no-server-metrics", "--no-gpu-telemetry", *flags]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import re
+import secrets
 import time
 
 import msgspec
@@ -31,6 +32,11 @@ class Entry(msgspec.Struct):
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     num_attempts: int = 0
+
+    def fail(self, status: int, code: str) -> None:
+        """The request's end is an error. It has an id even if nothing was generated, by which its client can ask."""
+        self.status, self.code = status, code
+        self.reply_id = self.reply_id or f"req_{secrets.token_hex(12)}"
 
     def headers(self) -> dict[str, str]:
         """Headers of every answer: the client's id as it came, or ours."""

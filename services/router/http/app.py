@@ -54,8 +54,7 @@ def error_middleware(front: FrontEnd, config: HttpConfig) -> Any:
             response = await handler(request)
         except (ApiError, web.HTTPException) as raised:
             error = raised if isinstance(raised, ApiError) else from_http(raised, request)
-            entry.code = error.code or ""
-            entry.status = error.status
+            entry.fail(error.status, error.code or "")
             response = json_error(error)
             response.headers.update(entry.headers())
             if isinstance(raised, web.HTTPMethodNotAllowed):

@@ -26,6 +26,18 @@ async def test_each_request_is_one_line_with_its_numbers(rig: Rig, caplog: pytes
     assert (failed["status"], failed["code"]) == (400, "invalid_type")
 
 
+async def test_an_error_has_an_id_that_its_line_names(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    body = {"model": "tiny", "prompt": "hello", "temperature": 9}
+    async with rig.http.post(rig.url + "/v1/completions", json=body) as response:
+        given = response.headers["X-Request-Id"]
+    async with rig.http.get(rig.url + "/v1/nothing", headers={"X-Request-Id": "trace-1"}) as response:
+        assert response.headers["X-Request-Id"] == "trace-1"
+    refused, unknown = (record.fields for record in caplog.records if record.name == LOGGER)
+    assert (refused["reply_id"], refused["status"]) == (given, 400)
+    assert unknown["reply_id"] not in ("", given)
+
+
 async def test_a_client_that_leaves_is_logged_as_gone(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     rig.machine.is_held = True

@@ -35,7 +35,7 @@ ERRORS = {
 }
 HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
-        "description": "The X-Request-Id of the request; on generated answers, without it, the answer's id.",
+        "description": "The X-Request-Id of the request; without it the id of the answer or the error.",
         "schema": {"type": "string"},
     },
     "Retry-After": {
