@@ -20,6 +20,7 @@ OF_FIELD = {
     ("max_output_tokens", "out_of_range"),
     ("min_tokens", "out_of_range"),  # more than `max_tokens`
     ("n", "too_many"),  # with all prompts
+    ("tools", "unsupported_parameter"),  # where the model's template has none
 }
 SHORT_S = 10.0  #: a request that gives itself less may get no answer in time
 FLOAT = re.compile(r".*: expected integer[^,]*, got number$")  #: JSON Schema counts 1.0 among the integers

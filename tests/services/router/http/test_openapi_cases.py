@@ -30,7 +30,7 @@ def test_keys_are_needed_where_the_document_says_so(model: RouterModel, tmp_path
     keys = ApiKeys(parse_keys(KEY, "test", 9), bytes(16))
     with threaded_rig(model, keys, stop_grace_s=0.5, default_max_tokens=16) as rig:
         # the document needs the key, too
-        cases = run_cases(rig.url, tmp_path, phases="examples,fuzzing", max_examples=5, limit_s=LIMIT_S, key=KEY)
+        cases = run_cases(rig.url, tmp_path, phases="examples,fuzzing", max_examples=3, limit_s=LIMIT_S, key=KEY)
         assert cases.is_good, cases.output
         assert cases.num_operations == NUM_ROUTES
 
