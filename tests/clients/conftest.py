@@ -35,7 +35,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
     """The tiny model on a prefill and a decode executor, its KV over NIXL."""
     pytest.importorskip("nixl", reason="the transport library is not installed")
     folder: Path = fetch("tiny", tmp_path_factory.mktemp("models"))
-    cpu = dict.fromkeys(("prefill", "decode"), ("--device", "cpu"))
+    cpu = dict.fromkeys(("prefill", "decode"), ("--device", "cpu", "--num-blocks", "256"))
     stack = LiveStack(tmp_path_factory.mktemp("run"), folder, PAIR, cpu)
     yield stack
     stack.close()

@@ -30,7 +30,7 @@ needs_clients = pytest.mark.skipif(
 
 
 async def run_script(name: str, url: str, model: str) -> Any:
-    """The last line that tests/clients/scripts/`name` prints about the server; AssertionError with stderr if it fails."""
+    """The last line that tests/clients/scripts/`name` prints; AssertionError with its errors if it fails."""
     process = await asyncio.create_subprocess_exec(
         CLIENTS.program("python"),
         str(ROOT / "tests" / "clients" / "scripts" / name),

@@ -52,14 +52,14 @@ def structured(model: ChatOpenAI) -> dict[str, Any]:
 
 
 def tools(model: ChatOpenAI) -> dict[str, Any]:
-    bound = model.bind_tools([TOOL], tool_choice="required")
+    bound = model.bind_tools([TOOL], parallel_tool_calls=False, tool_choice="required")
     first = bound.invoke(QUESTION)
     chunks: list[AIMessageChunk] = list(bound.stream(QUESTION))
     joined = sum(chunks[1:], chunks[0])
     (call,) = first.tool_calls
     result = ToolMessage(RESULT, tool_call_id=call["id"])
     second = model.bind_tools([TOOL]).invoke([HumanMessage(QUESTION), first, result])
-    named = model.bind_tools([TOOL], tool_choice="weather").invoke(QUESTION)
+    named = model.bind_tools([TOOL], parallel_tool_calls=False, tool_choice="weather").invoke(QUESTION)
     return {
         "call": [call["name"], call["args"]],
         "streamed_call": [[call["name"], call["args"]] for call in joined.tool_calls],
@@ -98,7 +98,7 @@ def responses_of(model: ChatOpenAI) -> dict[str, Any]:
 
 
 def main(url: str, name: str) -> dict[str, Any]:
-    options = OPTIONS | {"base_url": f"{url}/v1", "model": name, "max_tokens": 300, "stream_usage": True}
+    options = OPTIONS | {"base_url": f"{url}/v1", "model": name, "max_tokens": 600, "stream_usage": True}
     chat = ChatOpenAI(**options, seed=5)
     return {
         "chat": chats(chat) | asyncio.run(chats_async(ChatOpenAI(**options, seed=5))),

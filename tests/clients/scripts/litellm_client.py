@@ -20,7 +20,7 @@ def text_of(parts: list[Any]) -> str:
 
 
 def chats(options: dict[str, Any]) -> dict[str, Any]:
-    asked = {"messages": MESSAGES, "max_tokens": 300, "seed": 5, **options}
+    asked = {"messages": MESSAGES, "max_tokens": 60, **options}
     whole = litellm.completion(**asked)
     parts = list(litellm.completion(**asked, stream=True, stream_options={"include_usage": True}))
     return {
@@ -39,7 +39,7 @@ def chats(options: dict[str, Any]) -> dict[str, Any]:
 
 
 async def chats_async(options: dict[str, Any]) -> dict[str, Any]:
-    asked = {"messages": MESSAGES, "max_tokens": 300, "seed": 5, **options}
+    asked = {"messages": MESSAGES, "max_tokens": 60, **options}
     whole = await litellm.acompletion(**asked)
     parts = [part async for part in await litellm.acompletion(**asked, stream=True)]
     return {"acompletion": whole.choices[0].message.content, "astream": text_of(parts)}
@@ -48,14 +48,14 @@ async def chats_async(options: dict[str, Any]) -> dict[str, Any]:
 def structured(options: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, response_format in (("schema", SCHEMA), ("type", Point)):
-        asked = {"messages": MESSAGES, "max_tokens": 300, "response_format": response_format, **options}
+        asked = {"messages": MESSAGES, "max_tokens": 600, "response_format": response_format, **options}
         found[name] = json.loads(litellm.completion(**asked).choices[0].message.content)
         found[f"{name}_stream"] = json.loads(text_of(list(litellm.completion(**asked, stream=True))))
     return found
 
 
 def tools(options: dict[str, Any]) -> dict[str, Any]:
-    asked = {"messages": MESSAGES, "tools": [TOOL], "max_tokens": 300, **options}
+    asked = {"messages": MESSAGES, "tools": [TOOL], "parallel_tool_calls": False, "max_tokens": 600, **options}
     first = litellm.completion(**asked, tool_choice="required").choices[0]
     joined = litellm.stream_chunk_builder(list(litellm.completion(**asked, tool_choice="required", stream=True)))
     named = litellm.completion(**asked, tool_choice={"type": "function", "function": {"name": "weather"}})
@@ -77,7 +77,7 @@ def call_of(message: Any) -> list[Any]:
 
 
 def completions(options: dict[str, Any]) -> dict[str, Any]:
-    asked = {"prompt": "how is it?", "max_tokens": 60, "temperature": 0, **options}
+    asked = {"prompt": "how is it?", "max_tokens": 60, **options}
     parts = list(litellm.text_completion(**asked, stream=True))
     return {
         "text": litellm.text_completion(**asked).choices[0].text,
@@ -97,7 +97,7 @@ def responses(options: dict[str, Any]) -> dict[str, Any]:
 def errors(options: dict[str, Any]) -> dict[str, Any]:
     asked = {"messages": MESSAGES, **options}
     return {
-        "bad_request": raised(lambda: litellm.completion(**asked, temperature=9.0)),
+        "bad_request": raised(lambda: litellm.completion(**asked | {"temperature": 9.0})),
         "unknown_model": raised(lambda: litellm.completion(**asked | {"model": "openai/other"})),
         "embedding": raised(lambda: litellm.embedding(input=["x"], **options)),
     }
@@ -113,12 +113,13 @@ def raised(ask: Callable[[], Any]) -> list[Any]:
 
 def main(url: str, name: str) -> dict[str, Any]:
     options = {"model": f"openai/{name}", "api_base": f"{url}/v1", "api_key": "none", "max_retries": 0, "timeout": 60}
+    asked = options | {"temperature": 0}
     return {
-        "chat": chats(options) | asyncio.run(chats_async(options)),
-        "structured": structured(options),
-        "tools": tools(options),
-        "completions": completions(options),
-        "responses": responses(options),
+        "chat": chats(asked) | asyncio.run(chats_async(asked)),
+        "structured": structured(asked),
+        "tools": tools(asked),
+        "completions": completions(asked),
+        "responses": responses(asked),
         "errors": errors(options),
     }
 
