@@ -10,7 +10,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
 
     served_names: tuple[str, ...]  #: names that `model` may have; the first one is the name in answers
     max_body_bytes: int = 8 << 20  #: larger ones get 413
-    max_body_bytes_on_loop: int = 64 << 10  #: larger ones are decoded by a thread
+    max_body_bytes_on_loop: int = 16 << 10  #: larger ones are decoded by a thread
     max_intake_bytes: int = 64 << 20  #: bodies being read or tokenized, of all requests together
     max_open_requests: int = 4096  #: more get 429
     max_headers: int = 64  #: of one request; more get 431
@@ -27,6 +27,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_choices: int = 16  #: `n`
     max_total_choices: int = 128  #: `n` times the prompts
     max_scored_prompt_tokens: int = 8192  #: of a prompt whose tokens get log-probabilities
+    max_scores: int = 160 << 10  #: of all prompts' tokens in one answer: alternatives count, and each choice
     max_logprobs: int = 20  #: alternatives for each token
     max_stop_strings: int = 4  #: of one request
     max_stop_chars: int = 256  #: of one stop string

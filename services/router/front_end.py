@@ -123,6 +123,8 @@ class FrontEnd:
         if ask.scores_prompt:
             longest = max(prompt.num_tokens for prompt in prompts)
             at_most(ask.blame.prompt, longest, self.config.max_scored_prompt_tokens, "tokens to score")
+            num_scores = ask.num_scores(sum(prompt.num_tokens for prompt in prompts))
+            at_most(ask.blame.prompt, num_scores, self.config.max_scores, "scores in all answers")
         lengths = [resolve_max_tokens(ask, prompt.num_tokens, limits) for prompt in prompts]
         seed = ask.sampling.seed if ask.has_seed else self._new_seed()
         stream = self._new_stream(ask, prompts)

@@ -22,6 +22,7 @@ class ToolPlan(NamedTuple):
 
     format: ToolFormat
     schemas: dict[str, Any]  #: JSON schema of the parameters, by function
+    is_parallel: bool  #: whether several calls count
     is_named: bool  #: the request names the one that is called: such an answer finishes with "stop"
 
 
@@ -59,6 +60,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def scores_prompt(self) -> bool:
         """Whether the prompt's tokens get log-probabilities."""
         return self.sampling.num_prompt_logprobs >= 0
+
+    def num_scores(self, num_prompt_tokens: int) -> int:
+        """Log-probabilities of prompts with so many tokens in the whole answer: of each alternative, in each choice."""
+        return num_prompt_tokens * max(1, self.sampling.num_prompt_logprobs) * self.num_choices
 
 
 def text_bytes(value: Any) -> int:

@@ -63,9 +63,9 @@ class Generation:
     """Handlers of the endpoints that generate, over one front end."""
 
     def __init__(self, front: FrontEnd, config: HttpConfig) -> None:
+        self.intake = Intake(config.max_intake_bytes, config.retry_after_s)  #: of all that read bodies
         self._front = front
         self._config = config
-        self._intake = Intake(config.max_intake_bytes, config.retry_after_s)
 
     def handler(self, endpoint: Endpoint[Any]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """What answers a request to this endpoint."""
@@ -90,14 +90,19 @@ class Generation:
         is_large = len(data) > self._config.max_body_bytes_on_loop
         return await self._front.beside(understand, data) if is_large else understand(data)
 
+    def check_room(self) -> None:
+        """Raises the answer QUEUE_FULL when as many requests are open as may be."""
+        num_open, limit = self._front.num_entered, self._config.max_open_requests
+        if num_open >= limit:
+            numbers = {"open_requests": float(num_open), "limit": float(limit)}
+            raise from_reason(Reason.QUEUE_FULL, numbers, self._config.retry_after_s)
+
     async def _answer(self, request: web.Request, endpoint: Endpoint[Any]) -> web.StreamResponse:
         front, config = self._front, self._config
-        if front.num_entered >= config.max_open_requests:
-            numbers = {"open_requests": float(front.num_entered), "limit": float(config.max_open_requests)}
-            raise from_reason(Reason.QUEUE_FULL, numbers, config.retry_after_s)
+        self.check_room()
         with front.entered():
             async with front.intake():
-                with Held(self._intake) as held:
+                with Held(self.intake) as held:
                     body, ask = await self.read(
                         request, held, endpoint.body_type, lambda body: endpoint.to_ask(body, front.model, config)
                     )
@@ -139,9 +144,7 @@ class Generation:
             raise InvariantViolated("a request is over and was not answered")
         return writer.response
 
-    async def _whole(
-        self, ask: Ask, shape: Shape, stream: RequestStream, writer: AnswerWriter, entry: Entry
-    ) -> None:
+    async def _whole(self, ask: Ask, shape: Shape, stream: RequestStream, writer: AnswerWriter, entry: Entry) -> None:
         while not stream.is_over:
             await stream.changed()
         if stream.failure is not None:

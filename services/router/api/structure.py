@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from baton.services.grammar import sources
@@ -11,6 +10,7 @@ from baton.services.router.api.bodies import CommonBody, JsonObjectFormat, JsonS
 from baton.services.router.api.ranges import at_most
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import bad_grammar, invalid
+from baton.services.router.http.body import decode_body
 
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 
@@ -62,10 +62,4 @@ def _schema(body: CommonBody) -> dict[str, Any] | None:
         return body.response_format.json_schema.schema
     if not isinstance(body.guided_json, str):
         return body.guided_json
-    try:
-        schema = json.loads(body.guided_json)
-    except ValueError as error:
-        raise invalid(f"guided_json is not valid JSON: {error}", "guided_json", "invalid_json") from None
-    if not isinstance(schema, dict):
-        raise invalid("guided_json is no JSON object", "guided_json", "invalid_type")
-    return schema
+    return decode_body(body.guided_json.encode(), dict[str, Any], "guided_json")

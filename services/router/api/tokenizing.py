@@ -17,8 +17,7 @@ from baton.services.router.api.ranges import check_token_ids
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import invalid
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.body import Held, Intake
-from baton.services.router.text.echo import echo_prompt
+from baton.services.router.http.body import Held
 from baton.services.router.tools.types import Tool
 
 
@@ -61,7 +60,6 @@ class Tokenizing:
         self._front = front
         self._generation = generation
         self._config = config
-        self._intake = Intake(config.max_intake_bytes, config.retry_after_s)
 
     async def tokenize(self, request: web.Request) -> web.Response:
         return await self._answer(request, TokenizeBody, self._source, self._tokens)
@@ -70,9 +68,10 @@ class Tokenizing:
         return await self._answer(request, DetokenizeBody, self._check_ids, self._text)
 
     async def _answer(self, request: web.Request, body_type: Any, check: Any, compute: Any) -> web.Response:
+        self._generation.check_room()
         with self._front.entered():
             async with self._front.intake():
-                with Held(self._intake) as held:
+                with Held(self._generation.intake) as held:
                     found = await self._generation.read(request, held, body_type, check)
                     answer = await self._front.beside(lambda pair: msgspec.json.encode(compute(*pair)), found)
         return web.Response(body=answer, content_type="application/json")
@@ -96,4 +95,4 @@ class Tokenizing:
         check_token_ids("tokens", body.tokens, self._front.model.info.vocab_size)
 
     def _text(self, body: DetokenizeBody, _: None) -> Text:
-        return Text(echo_prompt(self._front.model.table, body.tokens, None).text)
+        return Text(b"".join(map(self._front.model.table.shown, body.tokens)).decode("utf-8", "replace"))

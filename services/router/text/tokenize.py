@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from baton.core.kv.block_hash import hash_chain, root_hash
 from baton.services.router.api.ask import Ask, ChatPrompt, text_bytes
+from baton.services.router.api.ranges import at_most
 from baton.services.router.config import Limits
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.text.chat_template import ChatTemplate
@@ -23,6 +24,7 @@ from baton.services.router.text.echo import EchoedPrompt, echo_prompt
 from baton.services.router.text.token_table import TokenTable
 
 Result = TypeVar("Result")
+MAX_SHOWN_CHARS = 8 << 20  #: of all prompts that one answer shows, once for each choice
 
 
 class Prompt(NamedTuple):
@@ -59,7 +61,14 @@ class PromptEncoder:
         """All prompts of a request. Raises the 400 for one that is empty, too long, or refused by the template."""
         salt = tenant_salt + ask.cache_salt.encode()
         root = root_hash(self._hash_key, limits.layout_fingerprint, salt, b"")
-        return [self._encode_one(ask, limits, root, source) for source in ask.prompts]
+        prompts = []
+        num_shown = 0
+        for source in ask.prompts:
+            prompt = self._encode_one(ask, limits, root, source)
+            num_shown += len(prompt.echoed.text) * ask.num_choices if prompt.echoed else 0
+            at_most(ask.blame.prompt, num_shown, MAX_SHOWN_CHARS, "characters to show in all answers")
+            prompts.append(prompt)
+        return prompts
 
     def tokens_of(self, source: str | bytes | ChatPrompt, max_tokens: int, param: str) -> bytes:
         """int32 ids of one prompt; what has more than `max_tokens` for certain is refused before it is tokenized."""

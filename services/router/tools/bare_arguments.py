@@ -19,6 +19,7 @@ PYTHON_KEY = re.compile(r"[A-Za-z0-9_]+")
 END_VALUE = "</parameter>"
 CLOSING = json.dumps(f"\n{END_VALUE}\n")
 EMPTY = '""'  #: a rule that nothing is needed for
+MAX_REPEATED_CHARS = 1 << 20  #: of the definitions, which are written out for each parameter
 
 
 class Parameter(NamedTuple):
@@ -33,14 +34,17 @@ def _parameters(schema: dict[str, Any], writable: re.Pattern[str]) -> Iterator[P
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         raise BadGrammar("properties must be an object and required a list")
-    missing = [key for key in required if key not in properties or not writable.fullmatch(key)]
+    needed = {key for key in required if isinstance(key, str)}
+    missing = sorted(key for key in needed if key not in properties or not writable.fullmatch(key))
     if missing:
         raise BadGrammar(f"the required parameter {missing[0]!r} cannot be written in this model's notation")
     definitions: dict[str, Any] = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    if definitions and len(_json_value(definitions)) * len(properties) > MAX_REPEATED_CHARS:
+        raise BadGrammar("there are too many parameters for so large definitions")
     for key, types in property_types(schema).items():
         if writable.fullmatch(key):
             inner = properties[key] if isinstance(properties[key], dict) else {}
-            yield Parameter(key, {**definitions, **inner}, "string" in types, key in required)
+            yield Parameter(key, {**definitions, **inner}, "string" in types, key in needed)
 
 
 def _json_value(schema: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ MAX_SCHEMAS = 32  #: that are looked at for one property, its alternatives and r
 BARE_WORDS = {"true": ("boolean", "true"), "false": ("boolean", "false"), "null": ("null", "null")}
 BARE_WORDS["none"] = BARE_WORDS["null"]  #: as Python spells it
 STRING = frozenset({"string"})
+NAMES = ("string", "number", "integer", "boolean", "null", "object", "array")
 
 
 def property_types(parameters: Any) -> dict[str, frozenset[str]]:
@@ -18,28 +19,44 @@ def property_types(parameters: Any) -> dict[str, frozenset[str]]:
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
     if not isinstance(properties, dict):
         return {}
-    return {key: _schema_types(schema, parameters) or STRING for key, schema in properties.items()}
+    reader = _Reader(parameters)
+    return {key: reader.types(schema) or STRING for key, schema in properties.items()}
 
 
-def _schema_types(schema: Any, root: dict[str, Any]) -> frozenset[str]:
-    """Names of JSON types; empty if the schema does not say. References are found in `root` and may be circular."""
-    types: set[str] = set()
-    unread = [schema]
-    for _ in range(MAX_SCHEMAS):
-        if not unread:
-            break
-        one = unread.pop()
-        if not isinstance(one, dict):
-            continue
-        stated = one.get("type")
-        if stated is not None:
-            types.update(name for name in (stated if isinstance(stated, list) else [stated]) if isinstance(name, str))
-            continue
-        alternatives = [one[key] for key in ("anyOf", "oneOf", "allOf") if isinstance(one.get(key), list)]
-        unread += [other for several in alternatives for other in several[:MAX_SCHEMAS]]
-        unread += [_referred(one["$ref"], root)] if "$ref" in one else []
-        types |= _implied(one)
-    return frozenset(types)
+class _Reader:
+    """Reads each part of a schema once, however many references lead there."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._read: dict[int, tuple[set[str], list[Any]]] = {}  #: by the identity of a part, which the root keeps
+
+    def types(self, schema: Any) -> frozenset[str]:
+        """Names of JSON types; empty if the schema does not say. References may be circular."""
+        types: set[str] = set()
+        unread = [schema]
+        for _ in range(MAX_SCHEMAS):
+            if not unread:
+                break
+            one = unread.pop()
+            if not isinstance(one, dict):
+                continue
+            if id(one) not in self._read:
+                self._read[id(one)] = _part(one, self._root)
+            found, others = self._read[id(one)]
+            types |= found
+            unread += others
+        return frozenset(types)
+
+
+def _part(schema: dict[str, Any], root: dict[str, Any]) -> tuple[set[str], list[Any]]:
+    """Types that it has by itself, and the schemas that say more."""
+    stated = schema.get("type")
+    if stated is not None:
+        return {name for name in (stated if isinstance(stated, list) else [stated]) if name in NAMES}, []
+    alternatives = [schema[key] for key in ("anyOf", "oneOf", "allOf") if isinstance(schema.get(key), list)]
+    others = [other for several in alternatives for other in several[:MAX_SCHEMAS]]
+    others += [_referred(schema["$ref"], root)] if "$ref" in schema else []
+    return _implied(schema), others
 
 
 def _referred(reference: Any, root: dict[str, Any]) -> Any:

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from baton.services.router.tools.errors import ToolsRefused
-from baton.services.router.tools.json_scan import MAX_DEPTH, is_json
+from baton.services.router.tools.json_scan import MAX_DEPTH
 from baton.services.router.tools.types import NamedChoice, Tool, ToolCall, ToolChoice, ToolUse, Turn
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MAX_SHOWN_CHARS = 80  #: of what the client sent
+MAX_BRACKETS = 1 << 18  #: that open something in the arguments of one call: reading them holds up everybody
 
 
 class ToolLimits(NamedTuple):
@@ -123,13 +124,13 @@ def _check_call(call: ToolCall, param: str, ids: set[str]) -> None:
 
 def arguments_object(arguments: str) -> dict[str, Any] | None:
     """The object that a call's arguments are; None if they are none, or one that nests too deep."""
-    text = arguments.strip() or "{}"
-    if not text.startswith("{") or not is_json(text):
+    if arguments.count("{") + arguments.count("[") > MAX_BRACKETS:
         return None
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:  # half of a surrogate pair, a number out of range
+        found = msgspec.json.decode(arguments.strip() or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
         return None
+    return None if is_deeper(found, MAX_DEPTH) else found
 
 
 def is_deeper(value: Any, max_depth: int) -> bool:
