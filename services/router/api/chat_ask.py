@@ -81,7 +81,7 @@ def tooling(body: ChatBody, config: HttpConfig, tool_format: ToolFormat | None) 
         return Tooling(use, None, Structure())
     if tool_format is None:
         raise invalid("this model's chat template has no tools", "tools", "unsupported_parameter")
-    plan = ToolPlan(tool_format, use.schemas(), isinstance(body.tool_choice, NamedChoice))
+    plan = ToolPlan(tool_format, use.schemas(), use.is_parallel, isinstance(body.tool_choice, NamedChoice))
     if use.choice != "required":
         return Tooling(use, plan, Structure())
     check_goes_with(body, "tool_choice")

@@ -100,7 +100,7 @@ class OutputItems:
     def __init__(self, plan: ToolPlan | None, numbers: Iterator[int]) -> None:
         self.ended: list[OutputItem] = []
         self._plan = plan
-        self._parser = None if plan is None else new_parser(plan.format, plan.schemas)
+        self._parser = None if plan is None else new_parser(plan.format, plan.schemas, plan.is_parallel)
         self._numbers = numbers
         self._open: OpenMessage | OpenCall | None = None
         self._held: list[tuple[str, ChosenTokenScore]] = []  #: tokens that may be text or markup

@@ -34,7 +34,7 @@ class ChoiceCalls:
         self.calls: list[Call] = []
         self._text: list[str] = []  #: outside of calls
         self._plan = plan
-        self._parser = new_parser(plan.format, plan.schemas)
+        self._parser = new_parser(plan.format, plan.schemas, plan.is_parallel)
 
     def push(self, text: str, is_last: bool) -> list[ChatDelta]:
         """What this text adds."""

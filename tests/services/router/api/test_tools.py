@@ -173,3 +173,11 @@ async def test_the_official_client_goes_round_with_a_tool(rig: Rig) -> None:
     second = await client.chat.completions.create(model="tiny", messages=messages, tools=[WEATHER], max_tokens=500)
     assert second.choices[0].message.content == "It is sunny."
     assert "sunny" in shown(rig)
+
+
+async def test_without_parallel_calls_the_first_one_counts(rig: Rig) -> None:
+    rig.machine.script = say(f"one\n{CALL}\n{OTHER}\n")
+    fields = {"tools": [WEATHER, TIME], "parallel_tool_calls": False}
+    message = (await chat(rig, **fields))["choices"][0]["message"]
+    assert [call["function"]["name"] for call in message["tool_calls"]] == ["weather"]
+    assert [call["name"] for call in joined(await streamed(rig, **fields))["tool_calls"]] == ["weather"]
