@@ -105,6 +105,7 @@ class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ResponseStreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
+    include_usage: bool | None = None  #: of chats, and sent here too by aiperf: the last event has the usage anyway
 
 
 class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
