@@ -18,6 +18,24 @@ from baton.services.router.text.choice_text import ChoiceText, Delta
 from baton.services.router.text.tokenize import Prompt
 
 
+class Soon:
+    """Calls back in the loop's next round: one entry in the loop for however many callbacks."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """`callback` must not raise."""
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._due.append(callback)
+
+    def _run(self) -> None:
+        due, self._due = self._due, []
+        for callback in due:
+            callback()
+
+
 class Part:
     """One prompt and its choices."""
 
@@ -38,7 +56,7 @@ class Part:
 class RequestStream:
     """Invariant: after `is_over` nothing more is delivered."""
 
-    def __init__(self, parts: dict[int, Part], waits_for_scores: bool = False) -> None:
+    def __init__(self, parts: dict[int, Part], waits_for_scores: bool = False, soon: Soon | None = None) -> None:
         self.parts = parts  #: by the machine's request id, in the order of the prompts
         self.choices = [choice for part in parts.values() for choice in part.choices]
         self.is_over = False
@@ -49,6 +67,7 @@ class RequestStream:
         self._changed = asyncio.Event()
         self._callback: Callable[[], None] | None = None
         self._is_callback_due = False
+        self._soon = soon or Soon()
 
     @property
     def first_id(self) -> int:
@@ -115,7 +134,7 @@ class RequestStream:
             self._changed.set()
         elif not self._is_callback_due:
             self._is_callback_due = True
-            asyncio.get_running_loop().call_soon(self._call_back)
+            self._soon.call(self._call_back)
 
     def _call_back(self) -> None:
         self._is_callback_due = False
