@@ -67,11 +67,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_bytes(value: Any) -> int:
-    """UTF-8 bytes of all strings within a prompt."""
+    """UTF-8 bytes of all strings and numbers within a prompt."""
     if isinstance(value, str):
         return len(value.encode())
     if isinstance(value, dict):
         return sum(text_bytes(key) + text_bytes(inner) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
         return sum(map(text_bytes, value))
-    return 0
+    return 0 if value is None else len(str(value))

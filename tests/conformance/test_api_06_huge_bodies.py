@@ -1,0 +1,159 @@
+"""API-06: whatever a body of the largest size is full of, the loop takes its turns, and what costs much is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from baton.services.router.api.bodies import ChatBody
+from baton.services.router.config import HttpConfig
+from baton.services.router.errors import ApiError
+from baton.services.router.http.body import MAX_CONTAINERS, STRING_OR_OPENING, check_containers, decode_body
+from tests.services.router.rig import Rig
+
+MOST_BYTES = HttpConfig(("tiny",)).max_body_bytes
+SOME_BYTES = 1 << 20  #: where the answer is as long as the body
+CHAT = '{"model":"tiny","max_tokens":4,"messages":[{"role":"user","content":"x"}],'
+ARGUMENTS = '{"model":"tiny","messages":[{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":'
+
+
+class Huge(NamedTuple):
+    """A body of one repeated piece."""
+
+    path: str
+    opening: str
+    piece: str
+    closing: str
+    status: int
+    code: str | None = None  #: of the error
+    num_bytes: int = MOST_BYTES
+
+    def body(self) -> bytes:
+        count = (self.num_bytes - len(self.opening) - len(self.closing)) // len(self.piece)
+        return ((self.opening + self.piece * count).rstrip(",") + self.closing).encode()
+
+
+def completion(opening: str, piece: str, closing: str, status: int, code: str) -> Huge:
+    return Huge("/v1/completions", '{"model":"tiny",' + opening, piece, closing + "}", status, code)
+
+
+def chat(opening: str, piece: str, closing: str, status: int, code: str) -> Huge:
+    return Huge("/v1/chat/completions", CHAT + opening, piece, closing + "}", status, code)
+
+
+HUGE = {
+    "text": completion('"prompt":"', "x", '"', 400, "context_length_exceeded"),
+    "token ids": completion('"prompt":[', "1,", "]", 400, "context_length_exceeded"),
+    "lists of ids": completion('"prompt":[', "[1],", "]", 400, "too_many"),
+    "texts": completion('"prompt":[', '"",', "]", 400, "too_many"),
+    "64 prompts": completion('"prompt":[', f'"{"x" * (MOST_BYTES // 64 - 40)}",', "]", 400, "context_length_exceeded"),
+    "stop strings": completion('"prompt":"x","stop":[', '"a",', "]", 400, "too_many"),
+    "biases": completion('"prompt":"x","logit_bias":{', '"7":1,', "}", 200, ""),
+    "messages": Huge("/v1/chat/completions", '{"model":"tiny","messages":[', '{"role":"user","content":""},', "]}", 400,
+                     "too_many"),
+    "deep JSON": chat('"user":', "[", "", 400, "too_many"),
+    "wide JSON": chat('"unknown":[', "[],", "]", 400, "too_many"),
+    "a wide schema": chat('"guided_json":{"enum":[', "{},", "]}", 400, "too_many"),
+    "a long schema": chat('"guided_json":{"enum":[', '"a",', "]}", 422, "invalid_grammar"),
+    "a schema as text": chat('"guided_json":"{\\"enum\\":[', "[],", ']}"', 400, "too_many"),
+    "a format": chat('"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"enum":[', "1,",
+                     "]}}}", 422, "invalid_grammar"),
+    "a regex": chat('"guided_regex":"', "(a?)", '"', 422, "invalid_grammar"),
+    "a grammar": chat('"guided_grammar":"', "a\\n", '"', 422, "invalid_grammar"),
+    "choices": chat('"guided_choice":[', '"a",', "]", 400, "too_many"),
+    "tools": chat('"tools":[', '{"type":"function","function":{"name":"f"}},', "]", 400, "too_many"),
+    "a tool": chat('"tools":[{"type":"function","function":{"name":"f","parameters":{"a":[', "1,", "]}}}]", 400,
+                   "too_large"),
+    "a wide call": Huge("/v1/chat/completions", ARGUMENTS + '{"name":"f","arguments":"{\\"a\\":[', "[],", '[]]}"}}]}]}',
+                        400, "invalid_json"),
+    "a long call": Huge("/v1/chat/completions", ARGUMENTS + '{"name":"f","arguments":"{\\"a\\":[', "1,", '1]}"}}]}]}',
+                        400, "context_length_exceeded"),
+    "input": Huge("/v1/responses", '{"model":"tiny","input":"', "x", '"}', 400, "context_length_exceeded"),
+    "items": Huge("/v1/responses", '{"model":"tiny","input":[', '{"role":"user","content":""},', "]}", 400, "too_many"),
+    "metadata": Huge("/v1/responses", '{"model":"tiny","input":"x","max_output_tokens":1,"metadata":{', '"k":"",', "}}",
+                     200),
+    "a text to tokenize": Huge("/tokenize", '{"prompt":"', "x ", '"}', 200, num_bytes=SOME_BYTES),
+    "a chat to tokenize": Huge("/tokenize", '{"messages":[{"role":"user","content":"', "<|im_end|>", '"}]}', 200,
+                               num_bytes=SOME_BYTES // 8),
+    "tokens": Huge("/detokenize", '{"tokens":[', "120,", "]}", 200, num_bytes=SOME_BYTES),
+}  # fmt: skip
+
+
+async def post(rig: Rig, path: str, body: bytes) -> tuple[int, Any]:
+    """Sent piece by piece."""
+    headers = {"Content-Type": "application/json"}
+    async with rig.http.post(rig.url + path, data=io.BytesIO(body), headers=headers) as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize("kind", HUGE)
+async def test_api_06_a_stream_and_health_go_on_beside_the_largest_bodies(rig: Rig, kind: str) -> None:
+    huge = HUGE[kind]
+    body = huge.body()
+    assert len(body) > 0.99 * huge.num_bytes
+    rig.machine.is_held = True
+    stream = asyncio.create_task(rig.events_of("/v1/completions", {"model": "tiny", "prompt": "abc", "max_tokens": 30}))
+    await rig.machine.until(lambda: 1 in rig.machine.live)
+    rig.machine.is_held = False
+    asking = asyncio.create_task(post(rig, huge.path, body))
+    num_probes = 0
+    while not asking.done():
+        async with rig.http.get(rig.url + "/health") as response:
+            assert response.status == 200
+        num_probes += 1
+        if num_probes < 25:
+            rig.machine.deliver(1, 0, 1)  # a token for each probe, so that both come while the body is worked on
+    status, answer = await asking
+    assert status == huge.status, answer
+    if status != 200:
+        assert answer["error"]["code"] == huge.code, answer
+        assert len(str(answer)) < 2000
+    assert num_probes > 2
+    rig.machine.go_on(1)
+    events = await stream
+    text = "".join(choice["text"] for event in events[:-1] for choice in json.loads(event)["choices"])
+    assert (text, events[-1]) == ("abc" * 10, "[DONE]")
+
+
+def with_brackets(num_containers: int) -> bytes:
+    """A valid chat of so many objects and lists, and of many more brackets within texts."""
+    text = "[{" * MAX_CONTAINERS + '\\"[' * 9
+    inner = ",".join(["[]"] * (num_containers - 4))
+    return (
+        '{"model":"tiny","messages":[{"role":"user","content":"' + text + '","annotations":[' + inner + "]}]}"
+    ).encode()
+
+
+def test_api_06_brackets_are_counted_where_they_make_objects_and_lists() -> None:
+    assert len(decode_body(with_brackets(MAX_CONTAINERS), ChatBody).messages[0].annotations or ()) > 1000
+    with pytest.raises(ApiError, match=f"more than {MAX_CONTAINERS} objects and lists"):
+        decode_body(with_brackets(MAX_CONTAINERS + 1), ChatBody)
+
+
+#: texts that end nowhere, are full of what could end them, or are none
+ODD: list[Callable[[int], bytes]] = [
+    lambda size: b'"' + b'\\"' * size,
+    lambda size: b'\\"' * size,
+    lambda size: b'"' * size,
+    lambda size: b'""' * size + b'"',
+    lambda size: b'"' + b"\\" * size,
+    lambda size: b'"\\\n' * size,
+    lambda size: b"[" * size,
+]
+
+
+@pytest.mark.parametrize("index", range(len(ODD)))
+def test_api_06_and_sec_10_counting_reads_no_character_twice(index: int) -> None:
+    """Matches never overlap, and where none begins there is neither a quote nor a bracket: nothing is tried again."""
+    text = ODD[index](5000)
+    end = 0
+    for found in STRING_OR_OPENING.finditer(text):
+        assert not set(text[end : found.start()]) & set(b'"[{')
+        end = found.end()
+    assert not set(text[end:]) & set(b'"[{')
+    check_containers(text)
