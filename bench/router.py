@@ -1,6 +1,6 @@
 """What does the router cost for each request and each streamed chunk?
 
-    python bench/router.py [--json FILE] [--model tiny|SmolLM2-135M-Instruct|FOLDER] [--requests 512] [--streams 1,64,512]
+    python bench/router.py [--json FILE] [--model NAME|FOLDER] [--requests 512] [--streams 1,64,512]
 
 Real processes: a router, a scheduler and an executor whose device answers at once. 512 prompt tokens, 64 output tokens,
 one chunk for each token, at 1, 64 and 512 concurrent streams; prompts are chats of text, which the router tokenizes, or
@@ -111,7 +111,10 @@ def bodies(kind: str, model: str, count: int) -> list[bytes]:
 
 
 #: one token each to most tokenizers
-WORDS = "the of and to in is you that it he was for on are as with his they at be this have from or one had by".split()
+WORDS = [
+    "the", "of", "and", "to", "in", "is", "you", "that", "it", "he", "was", "for", "on", "are", "as", "with", "his",
+    "they", "at", "be", "this", "have", "from", "or", "one", "had", "by",
+]
 
 
 class Streams:

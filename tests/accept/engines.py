@@ -13,7 +13,7 @@ from tests.accept.row import Options, Row, cannot_run, judged
 
 LIMIT_S = 1200.0
 AIM_RATIO = 1.0
-#: milliseconds of the router's CPU for 512 tokens in and 64 out at 64 streams: Dynamo's front end on a machine like this
+#: milliseconds of the router's CPU for 512 tokens in, 64 out, at 64 streams: Dynamo's front end on a like machine
 ROUTER_AIMS_MS = {"chat text": 2.1, "token ids": 1.2}
 STALL_MS = 40.0  #: what Nagle's algorithm costs a request where it is not switched off
 

@@ -79,7 +79,9 @@ def test_two_groupings_never_differ(
 
 
 @given(BYTES, GROUPS, st.sampled_from(["stop", "length"]))
-def test_an_answer_that_shows_no_tokens_has_the_same_text_and_count(data: bytes, groups: list[int], finish: str) -> None:
+def test_an_answer_that_shows_no_tokens_has_the_same_text_and_count(
+    data: bytes, groups: list[int], finish: str
+) -> None:
     tokens = [*data, EOS] if finish == "stop" else list(data)
     if not tokens:
         return
