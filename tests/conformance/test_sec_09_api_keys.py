@@ -137,6 +137,29 @@ async def test_sec_09_a_refusal_names_the_scheme_and_reads_no_body(model: Router
         assert "\r\nConnection: close\r\n" in answer
 
 
+async def test_sec_09_who_has_no_key_takes_nothing_from_one_and_is_told_nothing_of_it(model: RouterModel) -> None:
+    """A key of one request at once: others' wrong keys, preflights, bodies and media types do not use it up."""
+    keys = ApiKeys(parse_keys(f"{KEY} rate=0.001 burst=1 concurrency=1\n", "test", 9), bytes(16))
+    async with open_rig(model, keys, stop_grace_s=0.5, cors_allow_origins=(PAGE,)) as rig:
+        for path in [path for path in routes(rig) if path not in OPEN]:
+            for authorization in [*WRONG, f"Bearer {KEY}x".encode(), f"Basic {KEY}".encode()]:
+                assert await status_of(rig.port, "POST", path, authorization, ORIGIN) == 401, path
+            assert await status_of(rig.port, "OPTIONS", path, f"Bearer {KEY}".encode(), *PREFLIGHT) == 204
+        async with rig.http.post(rig.url + "/v1/completions", data=b"no JSON") as response:
+            assert response.status == 401  # and not 415
+            assert not [name for name in response.headers if name.lower().startswith("x-ratelimit")]
+            assert "Retry-After" not in response.headers
+        body = {"model": "tiny", "prompt": "x", "max_tokens": 1}
+        statuses = []
+        for _ in range(2):
+            headers = {"Authorization": f"Bearer {KEY}"}
+            async with rig.http.post(rig.url + "/v1/completions", json=body, headers=headers) as response:
+                statuses.append((response.status, response.headers["x-ratelimit-remaining-requests"]))
+        assert statuses == [(200, "0"), (429, "0")]
+        for path in OPEN:
+            assert await status_of(rig.port, "GET", path, b"") == 200
+
+
 @pytest.mark.parametrize("text", ["", "\n  \n", "# only a comment\n"])
 def test_sec_09_a_file_without_keys_does_not_open_the_server(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys"
