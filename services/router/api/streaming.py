@@ -30,6 +30,7 @@ class Streaming:
         self._is_scored = is_scored
         self._max_tokens = SCORED_TOKENS_PER_WRITE if is_scored else sys.maxsize
         self._is_complete = False
+        self._last = b""  #: the end, once it is complete and not written
         self._paused: asyncio.Future[None] | None = None  #: while callbacks write: done when they cannot go on
 
     async def run(self) -> None:
@@ -48,16 +49,17 @@ class Streaming:
             self._write()
         if self._writer.is_full:
             await self._writer.emptied()
-        await self._writer.end()
+        await self._writer.end(self._last)
 
     async def _begin(self) -> None:
         data = b""
-        while not data:
+        while not data and not self._is_complete:
             await self._stream.changed()
             data = self._events()
             if self._is_complete and not data and self._stream.failure is not None:
                 self._entry.code = self._stream.failure.code or ""
                 raise self._stream.failure
+        if self._is_complete:
             data += self._closing()
         await self._writer.begin_stream(self._entry.headers(), data)
 
@@ -68,16 +70,17 @@ class Streaming:
         return data
 
     def _closing(self) -> bytes:
-        """What ends the stream, if it is complete."""
-        if not self._is_complete:
-            return b""
+        """What ends the stream."""
         if self._stream.failure is not None:
             self._entry.code = self._stream.failure.code or ""
         return self._shape.last_part()
 
     def _write(self) -> None:
-        data = self._events() + self._closing()
-        if data:
+        """Write what has come; the end is kept, to be written with the mark that nothing follows."""
+        data = self._events()
+        if self._is_complete:
+            self._last = data + self._closing()
+        elif data:
             self._writer.write_now(data)
 
     async def _write_from_callbacks(self) -> None:

@@ -63,10 +63,10 @@ class AnswerWriter:
             raise InvariantViolated("an answer is written to a connection of another kind")
         await self._within_stall(connection.has_room())
 
-    async def end(self) -> None:
-        """End the stream."""
+    async def end(self, data: bytes) -> None:
+        """End a stream that has begun, with these last events, in one write."""
         if self.response is not None:
-            await self._within_stall(self.response.write_eof())
+            await self._within_stall(self.response.write_eof(data))
 
     async def send(self, response: web.Response) -> None:
         """A whole answer."""
