@@ -18,8 +18,8 @@ from baton.services.router.api.responses_bodies import CallItem, MessageItem, Re
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.http.body import decode_body
+from tests.services.router.api.test_validate import JSON
 from tests.services.router.rig import Rig
-from tests.services.router.test_validate import JSON
 
 CONFIG = HttpConfig(served_names=("tiny",), max_messages=8, max_content_parts=3)
 FIELDS = sorted({*ResponsesBody.__struct_fields__, "stop", "n", "kv_transfer_params"} - {"model"})

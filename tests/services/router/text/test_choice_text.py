@@ -11,7 +11,7 @@ from baton.core.executor.steps import SampledToken
 from baton.services.model.tiny import byte_tokenizer
 from baton.services.router.text.choice_text import ChoiceText
 from baton.services.router.text.token_table import build_table
-from tests.services.router.test_stop_strings import STOPS, slow_match
+from tests.services.router.text.test_stop_strings import STOPS, slow_match
 
 TABLE = build_table(byte_tokenizer(), 260)
 EOS = 257
