@@ -45,8 +45,8 @@ def prompts_of(prompt: str | list[int | str | list[int]], vocab_size: int, confi
 
 def check_kind(prompt: list[Any], kind: type) -> None:
     """All items are of one kind, that of the first."""
-    other_at = next((index for index, item in enumerate(prompt) if type(item) is not kind), None)
-    if other_at is not None:
+    if set(map(type, prompt)) - {kind}:
+        other_at = next(index for index, item in enumerate(prompt) if type(item) is not kind)
         names = {int: "token ids", str: "texts", list: "lists of token ids"}
         at = f"prompt[{other_at}]"
         raise invalid(f"{at} is of another kind than prompt[0]: all are {names[kind]}", at, "invalid_type")

@@ -24,6 +24,7 @@ from baton.services.router.text.echo import EchoedPrompt, echo_prompt
 from baton.services.router.text.token_table import TokenTable
 
 Result = TypeVar("Result")
+MAX_BYTES_ON_LOOP = 16 << 10  #: of token ids: hashing them takes microseconds, and the way to a thread and back more
 MAX_SHOWN_CHARS = 8 << 20  #: of all prompts that one answer shows, once for each choice
 
 
@@ -116,6 +117,10 @@ class TokenizerThreads:
         self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="tokenizer")
 
     async def encode(self, ask: Ask, limits: Limits, tenant_salt: bytes = b"") -> list[Prompt]:
+        if all(isinstance(source, bytes) for source in ask.prompts):
+            num_bytes = sum(len(source) for source in ask.prompts if isinstance(source, bytes))
+            if num_bytes <= MAX_BYTES_ON_LOOP:
+                return self._encoder.encode(ask, limits, tenant_salt)
         return await self.run(self._encoder.encode, ask, limits, tenant_salt)
 
     async def run(self, compute: Callable[..., Result], *arguments: Any) -> Result:
