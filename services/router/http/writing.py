@@ -24,6 +24,12 @@ class WaitsForRoom(Protocol):
         """Returns when it does; raises OSError when it is lost."""
 
 
+class EventStream(web.StreamResponse):
+    """Its head goes out with the first events, in one write."""
+
+    _send_headers_immediately = False
+
+
 class AnswerWriter:
     """One answer. Whoever waits has the stall deadline: a client whose socket stays full that long is cut off."""
 
@@ -35,7 +41,7 @@ class AnswerWriter:
 
     async def begin_stream(self, headers: dict[str, str], data: bytes) -> None:
         """Send the head of a stream of server-sent events, and the first of them."""
-        response = web.StreamResponse(headers={"Cache-Control": "no-cache", **headers})
+        response = EventStream(headers={"Cache-Control": "no-cache", **headers})
         response.content_type = "text/event-stream"
         response.charset = "utf-8"
         if self._is_chunked:
