@@ -82,9 +82,6 @@ class Engine:
         return "" if not dead else f"the {' and the '.join(dead)} thread ended"
 
     def _launch(self, command: ev.Launch) -> None:
-        for new in command.plan.new:
-            if new.sampling.grammar and self._masks is not None:
-                self._masks.compile_ahead(new.sampling.grammar)  # while the device is still busy with the step before
         self.compute.submit(command.plan)
 
     def _exit(self, command: ev.Exit) -> None:

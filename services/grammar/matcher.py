@@ -1,17 +1,13 @@
-"""Which tokens may follow: a grammar's state after the tokens of one output, and the compiled grammars behind it."""
+"""Which tokens may follow: a grammar's state after the tokens of one output."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 import numpy as np
 from llguidance import LLMatcher
 
 from baton.services.grammar.vocabulary import Vocabulary
-
-NUM_COMPILED = 64  #: grammars kept ready; each takes some 0.1 … 10 MB
 
 
 class TokenMask:
@@ -36,77 +32,85 @@ class TokenMask:
 class Matcher:
     """The grammar's state after the tokens taken so far. One thread at a time.
 
-    Once the grammar is complete, or has failed, only the model's ends of a sequence are allowed. It fails where a
-    token is taken that no mask allowed, or where a step would take more work than the limits grant.
+    What the library learns of a grammar while it finds masks is bounded; once that is full nothing goes on. Then a new
+    state takes the tokens again, and so learns only what lies on their path. Once the grammar is complete, or has
+    failed for good, only the model's ends of a sequence are allowed. It fails where a token is taken that no mask
+    allowed, or where one step would take more work than the limits grant.
     """
 
-    def __init__(self, state: LLMatcher, ends: TokenMask, size: int, on_failure: Callable[[str], None]) -> None:
-        self._state = state
+    def __init__(
+        self, begin: Callable[[], LLMatcher], ends: TokenMask, size: int, on_failure: Callable[[str], None]
+    ) -> None:
+        self._begin = begin
+        self._state = begin()
+        self._taken: list[int] = []
         self._ends = ends
         self._size = size
         self._on_failure = on_failure
         self._has_failed = False
-        self._check()
+        if self._state.is_error():
+            self._fail()
 
     def take(self, token: int) -> None:
-        if not self._has_failed and not self._state.is_stopped():
-            self._state.consume_token(token)
-            self._check()
+        if self._is_over():
+            return
+        self._taken.append(token)
+        if not self._state.consume_token(token):
+            self._begin_again()
 
     def mask(self) -> TokenMask:
         """What may come next."""
-        if self._has_failed or self._state.is_stopped():
+        if self._is_over():
             return self._ends
         bits = self._state.compute_bitmask()
-        self._check()
+        if self._state.is_error():
+            self._begin_again()
+            if self._is_over():
+                return self._ends
+            bits = self._state.compute_bitmask()
+            if self._state.is_error():
+                self._fail()
         if self._has_failed or bits.count(0) == len(bits):
             return self._ends
         return TokenMask(bits, self._size)
 
-    def _check(self) -> None:
-        if not self._has_failed and self._state.is_error():
-            self._has_failed = True
-            self._on_failure(self._state.stop_reason())  # the error itself may quote what a client wrote
+    def _is_over(self) -> bool:
+        return self._has_failed or bool(self._state.is_stopped() and not self._state.is_error())
+
+    def _begin_again(self) -> None:
+        self._state = self._begin()
+        self._state.consume_tokens(self._taken)
+        if self._state.is_error():
+            self._fail()
+
+    def _fail(self) -> None:
+        self._has_failed = True
+        self._on_failure(self._state.stop_reason())  # the error itself may quote what a client wrote
 
 
 class Matchers:
-    """Makes matchers; compiles a grammar once for as long as it stays among the last `num_cached` used. Any thread."""
+    """Makes matchers. Any thread. Each compiles its grammar anew, in about a millisecond: copies of a compiled one
+    would share what the library learns of it, and with it the bound on that."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        num_cached: int = NUM_COMPILED,
-        on_failure: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, on_failure: Callable[[str], None] = lambda _: None) -> None:
         """`on_failure` is told why, once for each matcher that fails, by the thread that uses it."""
         self.num_compiled = 0
         self.num_failed = 0  #: outputs that ended early because their grammar could not go on
-        self._vocabulary = vocabulary
-        self._num_cached = num_cached
+        self.vocabulary = vocabulary
         self._ends = TokenMask(vocabulary.pack(vocabulary.eos_token_ids), vocabulary.size)
         self._tell_failure = on_failure
-        self._lock = threading.Lock()
-        self._compiled: OrderedDict[str, LLMatcher] = OrderedDict()  #: by grammar, last used last
 
     def start(self, grammar: str, outputs: Iterable[int] = ()) -> Matcher:
         """The state after `outputs`. Never raises: a grammar that cannot be compiled allows only ends."""
-        matcher = Matcher(self.compile(grammar).deep_copy(), self._ends, self._vocabulary.size, self._count_failure)
+
+        def begin() -> LLMatcher:
+            self.num_compiled += 1
+            return self.vocabulary.compile(grammar)
+
+        matcher = Matcher(begin, self._ends, self.vocabulary.size, self._count_failure)
         for token in outputs:
             matcher.take(token)
         return matcher
-
-    def compile(self, grammar: str) -> LLMatcher:
-        """The compiled grammar, from the cache if it is there; to be copied before use."""
-        with self._lock:
-            compiled = self._compiled.get(grammar)
-            if compiled is None:
-                compiled = self._vocabulary.compile(grammar)
-                self.num_compiled += 1
-                self._compiled[grammar] = compiled
-                if len(self._compiled) > self._num_cached:
-                    self._compiled.popitem(last=False)
-            self._compiled.move_to_end(grammar)
-            return compiled
 
     def _count_failure(self, message: str) -> None:
         self.num_failed += 1

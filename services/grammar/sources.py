@@ -19,6 +19,7 @@ from baton.services.grammar.errors import BadGrammar
 
 MAX_WHITESPACE = 32
 MAX_GBNF_BYTES = 65536  #: converted in Python, before any check
+MAX_INT = 1 << 63
 GBNF_RULE = re.compile(r"\s*[\w-]+\s*::=")
 GUIDANCE_KEY = "x-guidance"  #: where the library looks for options inside a schema
 
@@ -110,7 +111,23 @@ def _guided(schema: dict[str, Any] | bool) -> dict[str, Any]:
         raise BadGrammar("nothing is valid under the schema")
     if schema is not True and not isinstance(schema, dict):
         raise BadGrammar("the schema is not a JSON object")
+    if _has_huge_number(schema):
+        raise BadGrammar("the schema holds a whole number of more than 64 bits")
     return {**({} if schema is True else schema), GUIDANCE_KEY: JSON_OPTIONS}
+
+
+def _has_huge_number(value: Any) -> bool:
+    """Whether there is one that the library would round or cut off without a word."""
+    pending = [value]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, dict):
+            pending.extend(inner.values())
+        elif isinstance(inner, list):
+            pending.extend(inner)
+        elif isinstance(inner, int) and not -MAX_INT <= inner < MAX_INT:
+            return True
+    return False
 
 
 def _lark(text: str) -> str:

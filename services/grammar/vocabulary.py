@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Vocabulary:
         self.eos_token_ids = eos_token_ids
         try:
             parsed = json.loads(tokenizer_json)
-            readable = json.dumps(_with_plain_decoder(parsed))
+            readable = json.dumps(_with_plain_decoder(_with_unspelled_control_tokens(parsed)))
             num_tokens = max(size, _num_tokens(parsed))
             self.tokenizer = LLTokenizer(readable, n_vocab=num_tokens, eos_token=list(eos_token_ids))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -58,6 +59,21 @@ def _num_tokens(tokenizer: dict[str, Any]) -> int:
     own = vocab.values() if isinstance(vocab, dict) else range(len(vocab))
     added = (token["id"] for token in tokenizer.get("added_tokens", []))
     return 1 + max((*own, *added), default=-1)
+
+
+def _with_unspelled_control_tokens(tokenizer: dict[str, Any]) -> dict[str, Any]:
+    """Names for the control tokens that no text spells: the library makes tokens of forced text, and text that looks
+    like a control token must stay text."""
+    mark = secrets.token_hex(16)
+    tokens = tokenizer.get("added_tokens", [])
+    names = {token["content"]: f"{mark}-{token['id']}" for token in tokens if token["special"]}
+    added = [{**token, "content": names.get(token["content"], token["content"])} for token in tokens]
+    model = tokenizer["model"]
+    if isinstance(model["vocab"], dict):
+        vocab: Any = {names.get(piece, piece): index for piece, index in model["vocab"].items()}
+    else:
+        vocab = [[names.get(piece, piece), score] for piece, score in model["vocab"]]
+    return {**tokenizer, "added_tokens": added, "model": {**model, "vocab": vocab}}
 
 
 def _with_plain_decoder(tokenizer: dict[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from safetensors import SafetensorError, safe_open
 
 from baton.core.errors import Incompatible, ServingError
 from baton.services.executor.engine.models.families import read_decoder_config
+from baton.services.model import tiny
 from baton.services.model.folder import INFO_NAME, read_model_info, write_model_info
 from baton.services.model.gguf_file import convert_gguf
 from baton.services.model.hub import convert_folder, convert_hub
-from baton.services.model.tiny import write_tiny
 from baton.services.model.wheel import convert_wheel
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
@@ -38,10 +38,14 @@ class CacheUnusable(ServingError):
     """The folder of models cannot be written."""
 
 
+RECIPE_NAME = "recipe"  #: of a generated model
+
+
 class _Source(NamedTuple):
     name: str  #: of the folder in the cache
     write: Callable[[Path], None]  #: fills an empty folder with all but `baton.json`
     dtype: str
+    recipe: str = ""  #: of a generated one: another recipe makes another model
 
 
 def default_cache_dir() -> Path:
@@ -60,15 +64,22 @@ def fetch(source: str = DEFAULT_MODEL, cache_dir: Path | None = None) -> Path:
     cache = cache_dir or default_cache_dir()
     folder = cache / "models" / resolved.name
     try:
-        if not (folder / INFO_NAME).is_file():
+        if not _is_made(folder, resolved):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _locked(folder.with_name(f".{resolved.name}.lock")):
-                if not (folder / INFO_NAME).is_file():
+                if not _is_made(folder, resolved):
                     _make(resolved, folder)
     except OSError as error:
         raise CacheUnusable(f"{source!r} cannot be put into {cache} (--cache-dir or $BATON_CACHE): {error}") from error
     read_model_info(folder)
     return folder
+
+
+def _is_made(folder: Path, source: _Source) -> bool:
+    """Whether the folder is whole, and of this recipe."""
+    recipe = folder / RECIPE_NAME
+    made_by = recipe.read_text(encoding="utf-8") if recipe.is_file() else ""
+    return (folder / INFO_NAME).is_file() and made_by == source.recipe
 
 
 def _make(source: _Source, folder: Path) -> None:
@@ -81,6 +92,8 @@ def _make(source: _Source, folder: Path) -> None:
         read_decoder_config(unfinished)
         _check_weights(unfinished)
         write_model_info(unfinished, source.name, source.dtype)
+        if source.recipe:
+            (unfinished / RECIPE_NAME).write_text(source.recipe, encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
     except READERS_RAISE as error:
@@ -99,7 +112,8 @@ def _check_weights(folder: Path) -> None:
 def _resolve(source: str) -> _Source:
     path = Path(source)
     if source == "tiny":
-        return _Source("tiny", write_tiny, "float64")
+        recipe = hashlib.sha256(Path(tiny.__file__).read_bytes()).hexdigest()
+        return _Source("tiny", tiny.write_tiny, "float64", recipe)
     if source == DEFAULT_MODEL:
         return _Source(source, convert_wheel, "float32")
     if source and path.is_dir():

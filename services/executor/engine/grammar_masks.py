@@ -52,15 +52,11 @@ class SequenceGrammar:
 
 
 class GrammarMasks:
-    """The mask thread and the grammars that it has compiled. Lifecycle: `close` ends the thread."""
+    """The thread that compiles grammars, follows outputs and finds masks. Lifecycle: `close` ends it."""
 
     def __init__(self, matchers: Matchers) -> None:
         self.matchers = matchers
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="grammar")
-
-    def compile_ahead(self, grammar: str) -> None:
-        """Begin to compile what a later step needs. Any thread; returns at once."""
-        self.pool.submit(self.matchers.compile, grammar)
 
     def follow(self, grammar: str, tokens: array[int], num_prompt_tokens: int) -> SequenceGrammar:
         return SequenceGrammar(self, grammar, tokens, num_prompt_tokens)

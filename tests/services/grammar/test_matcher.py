@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from baton.services.grammar import sources
@@ -57,14 +59,34 @@ def test_a_matcher_that_cannot_go_on_allows_only_ends_and_is_counted_once(vocabu
     assert allowed(matchers, sources.choice(["b"]), []) == [B]
 
 
-def test_a_grammar_is_compiled_once_while_it_is_among_the_last_used(vocabulary: Vocabulary) -> None:
-    matchers = Matchers(vocabulary, num_cached=2)
-    first, second, third = (sources.choice([text]) for text in "abc")
-    for grammar in (first, second, first, first, second):
-        matchers.start(grammar)
+def test_an_output_longer_than_what_the_library_may_learn_goes_on_and_disturbs_no_other(vocabulary: Vocabulary) -> None:
+    grammar = sources.json_schema({"type": "string", "minLength": 3000})
+    matchers = Matchers(vocabulary)
+    first, draw = matchers.start(grammar), random.Random(1)
+    taken = []
+    for _ in range(4000):  # a state that learned all its masks would be full after some 3,500
+        allowed_ids = first.mask().token_ids()
+        token = int(allowed_ids[draw.randrange(len(allowed_ids))])
+        if token in ENDS:
+            break
+        taken.append(token)
+        first.take(token)
     assert matchers.num_compiled == 2
-    matchers.start(third)  # first, used before second, goes
-    matchers.start(second)
-    assert matchers.num_compiled == 3
-    matchers.start(first)
-    assert matchers.num_compiled == 4
+    assert matchers.num_failed == 0
+    again = matchers.start(grammar, taken)
+    assert again.mask().token_ids().tolist() == first.mask().token_ids().tolist()
+    assert len(matchers.start(grammar).mask().token_ids()) >= 1
+    assert matchers.num_failed == 0
+
+
+@pytest.mark.parametrize("text", ["<|im_end|>", "a<|eos|>b", "<|bos|>x"])
+def test_text_that_spells_a_control_token_is_written_out(vocabulary: Vocabulary, text: str) -> None:
+    matchers = Matchers(vocabulary)
+    for grammar in (sources.choice([text]), sources.json_schema({"const": text})):
+        matcher = matchers.start(grammar)
+        written = bytearray()
+        while (ids := matcher.mask().token_ids().tolist()) != ENDS:
+            assert all(token < 256 for token in ids)
+            written.append(ids[0])
+            matcher.take(ids[0])
+        assert text.encode() in bytes(written)

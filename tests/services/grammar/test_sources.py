@@ -110,3 +110,10 @@ def nested(depth: int) -> dict[str, Any]:
 def test_what_cannot_be_a_grammar_is_refused(build: Callable[[], str]) -> None:
     with pytest.raises(BadGrammar):
         build()
+
+
+@pytest.mark.parametrize("schema", [{"minimum": 10**30}, {"enum": [1, [-(1 << 63) - 1]]}, {"const": 1 << 63}])
+def test_a_number_that_the_library_would_cut_off_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(BadGrammar, match="64 bits"):
+        sources.json_schema({"type": "integer", **schema})
+    sources.json_schema({"minimum": -(1 << 63), "maximum": (1 << 63) - 1})

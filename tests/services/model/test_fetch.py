@@ -242,3 +242,15 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_flag(
     said = capsys.readouterr().err
     assert f"{tmp_path / 'file'} (--cache-dir or $BATON_CACHE)" in said
     assert said.count("\n") == 1
+
+
+def test_a_generated_model_of_another_recipe_is_made_anew(tmp_path: Path) -> None:
+    folder = fetch("tiny", tmp_path)
+    made = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").write_text("an older one")
+    assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == "an older one"  # as it stands, it is current
+    (folder / "recipe").write_text("an older one")
+    assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == made
+    (folder / "recipe").unlink()
+    (folder / "chat_template.jinja").write_text("an older one")
+    assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == made
