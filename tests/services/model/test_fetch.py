@@ -248,7 +248,7 @@ def test_a_generated_model_of_another_recipe_is_made_anew(tmp_path: Path) -> Non
     folder = fetch("tiny", tmp_path)
     made = (folder / "chat_template.jinja").read_text()
     (folder / "chat_template.jinja").write_text("an older one")
-    assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == "an older one"  # as it stands, it is current
+    assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == "an older one"  # current
     (folder / "recipe").write_text("an older one")
     assert (fetch("tiny", tmp_path) / "chat_template.jinja").read_text() == made
     (folder / "recipe").unlink()
