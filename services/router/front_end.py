@@ -117,7 +117,7 @@ class FrontEnd:
         if limits is None:
             raise from_reason(Reason.NO_EXECUTOR, {}, self.config.retry_after_s)
         if ask.sampling.grammar:
-            await self._grammars.pass_through(ask.sampling.grammar, ask.grammar_param)
+            await self._grammars.pass_through(ask.sampling.grammar, ask.grammar_param, client.tenant)
         prompts = await self._threads.encode(ask, limits, client.salt_prefix)
         if self.is_shut:
             raise self.stopping()
