@@ -78,13 +78,18 @@ SWALLOW = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\ndef 
     ids=["while it runs", "while it loads", "while a library loads that swallows it"],
 )
 def test_an_interrupt_ends_a_command_without_a_traceback(tmp_path: Path, code: str, exit_code: int) -> None:
-    done = run_planted(code, tmp_path)
+    done = run_planted(code, tmp_path, preexec_fn=heed_interrupts)
     assert (done.returncode, done.stdout, done.stderr) == (exit_code, "", "")
 
 
 def test_an_interrupt_that_is_ignored_stays_ignored_while_a_command_loads(tmp_path: Path) -> None:
     done = run_planted(INTERRUPT + "def main(_): print('went on')\n", tmp_path, preexec_fn=ignore_interrupts)
     assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
+def heed_interrupts() -> None:
+    """Whoever runs the tests in the background may have made them ignore interrupts, and a child inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ignore_interrupts() -> None:
