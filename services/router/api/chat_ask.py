@@ -49,7 +49,7 @@ def turn_of(index: int, message: ChatMessage, config: HttpConfig) -> Turn:
         raise invalid(f"{param}: tool_call_id belongs to the role tool", f"{param}.tool_call_id", "conflict")
     text = message_text(param, message, config)
     role = ROLES.get(message.role, message.role)
-    return Turn(role, text, tuple(message.tool_calls or ()), message.tool_call_id)
+    return Turn(role, text, tuple(message.tool_calls or ()), message.tool_call_id, message.name)
 
 
 def chat_prompt(messages: list[ChatMessage], tools: Sequence[Tool], config: HttpConfig) -> ChatPrompt:

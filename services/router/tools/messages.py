@@ -28,6 +28,8 @@ def template_messages(turns: Sequence[Turn], tools: Sequence[Tool], hide: Hide =
     messages = []
     for turn in turns:
         message: dict[str, Any] = {"role": turn.role, "content": hide(turn.text or "")}
+        if turn.name is not None:
+            message["name"] = hide(turn.name)
         if turn.tool_calls:
             message["tool_calls"] = [_call(call, hide) for call in turn.tool_calls]
             names.update((call.id, call.function.name) for call in turn.tool_calls)

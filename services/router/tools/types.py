@@ -58,6 +58,7 @@ class Turn(NamedTuple):
     text: str | None  #: None only where the assistant called tools and said nothing
     tool_calls: tuple[ToolCall, ...] = ()  #: of an assistant
     tool_call_id: str | None = None  #: of a tool: the call that the text answers
+    name: str | None = None  #: of who speaks, for templates that show it
 
 
 class ToolUse(NamedTuple):

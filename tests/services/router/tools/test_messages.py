@@ -107,3 +107,8 @@ def test_no_text_of_a_client_reaches_the_template_as_it_is() -> None:
 def test_unchecked_arguments_are_a_bug() -> None:
     with pytest.raises(InvariantViolated):
         template_messages([Turn("assistant", None, (ToolCall("1", "function", FunctionCall("f", "["),),))], ())
+
+
+def test_the_name_of_who_speaks_goes_to_the_template() -> None:
+    found = template_messages([Turn("user", "hi", name="ann"), Turn("user", "ho")], ())
+    assert [message.get("name") for message in found.messages] == ["ann", None]
