@@ -204,13 +204,13 @@ class FrontEnd:
         table, sampling = self.model.tool_table if ask.tools else self.model.table, ask.sampling
         ends = self._ends(ask)
         parts: dict[int, Part] = {}
-        for index, prompt in enumerate(prompts):
+        for prompt in prompts:
             choices = [
                 ChoiceText(table, ask.stop, ends, sampling.min_tokens, keeps_tokens=sampling.num_logprobs >= 0)
                 for _ in range(ask.num_choices)
             ]
             self._last_id += 1
-            parts[self._last_id] = Part(prompt, index * ask.num_choices, choices)
+            parts[self._last_id] = Part(prompt, choices)
         return RequestStream(parts, ask.scores_prompt, self._soon)
 
     def _sampling(self, ask: Ask, max_tokens: int, seed: int) -> SamplingParams:

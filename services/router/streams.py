@@ -39,11 +39,10 @@ class Soon:
 class Part:
     """One prompt and its choices."""
 
-    __slots__ = ("choices", "end", "first_choice", "prompt", "scores")
+    __slots__ = ("choices", "end", "prompt", "scores")
 
-    def __init__(self, prompt: Prompt, first_choice: int, choices: list[ChoiceText]) -> None:
+    def __init__(self, prompt: Prompt, choices: list[ChoiceText]) -> None:
         self.prompt = prompt
-        self.first_choice = first_choice
         self.choices = choices
         self.scores: tuple[TokenLogprobs, ...] | None = None  #: of the prompt's tokens but the first
         self.end: End | None = None

@@ -57,7 +57,7 @@ TEXTS: dict[str, str] = {
     "decode_step_seconds": "Duration of steps with decodes",
     "decode_step_sequences": "Sequences that decoded, over all steps",
     "decode_step_activations": "Sequences that joined the batch",
-    "grammars_compiled": "Grammars that sequences were constrained by, each compiled once",
+    "grammars_compiled": "Grammars compiled: one for each sequence under a grammar, and again where its state was full",
     "grammars_failed": "Grammars that could not be compiled or gone on with",
     # executor: transfer of KV
     "transfers_incoming": "Transfers to this executor that are not closed",

@@ -59,7 +59,7 @@ def chat_prompt(messages: list[ChatMessage], tools: Sequence[Tool], config: Http
     at_most("messages", len(messages), config.max_messages, "messages")
     turns = [turn_of(index, message, config) for index, message in enumerate(messages)]
     check_turns(turns, tool_limits(config))
-    return ChatPrompt(*template_messages(turns, tools))
+    return template_messages(turns, tools)
 
 
 def tool_limits(config: HttpConfig) -> ToolLimits:

@@ -1,4 +1,5 @@
-"""From an `Ask` to the tokens and block hashes of its prompt. Everything here runs in a thread, never on the loop.
+"""From an `Ask` to the tokens and block hashes of its prompt. Everything here runs in a thread, but for
+short prompts of token ids, which need no tokenizer.
 
 The tokenizer releases the GIL while it works, so that a huge prompt delays no stream.
 """
@@ -75,10 +76,9 @@ class PromptEncoder:
         """int32 ids of one prompt; what has more than `max_tokens` for certain is refused before it is tokenized."""
         if isinstance(source, bytes):
             return source
-        if isinstance(source, str):
-            self._check_bytes(text_bytes(source), max_tokens, param)
-            return _ids(self._with_control, source, add_special_tokens=True)
         self._check_bytes(text_bytes(source), max_tokens, param)
+        if isinstance(source, str):
+            return _ids(self._with_control, source, add_special_tokens=True)
         return self._tokens_of_chat(source, param)
 
     def _encode_one(self, ask: Ask, limits: Limits, root: bytes, source: str | bytes | ChatPrompt) -> Prompt:

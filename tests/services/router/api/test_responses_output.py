@@ -39,7 +39,7 @@ class Answering:
     def __init__(self, model: RouterModel, tool_format: ToolFormat, fields: list[bytes]) -> None:
         body = decode_body(b'{"model": "tiny", "input": "x", %s}' % b", ".join(fields), ResponsesBody)
         ask = responses_ask(body, 260, CONFIG, tool_format)
-        self._part = Part(Prompt(b"\0\0\0\0", 1, b"", b""), 0, [ChoiceText(model.table, (), (EOS,), 0)])
+        self._part = Part(Prompt(b"\0\0\0\0", 1, b"", b""), [ChoiceText(model.table, (), (EOS,), 0)])
         self._stream = RequestStream({1: self._part})
         self._shape = ResponsesShape(body, Context(ask, self._stream, model.table, "resp_1", 1, "tiny"))
 
