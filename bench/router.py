@@ -30,6 +30,7 @@ NUM_ROUNDS = 3
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CONFIG = """
 [device]
+checks_memory = false
 num_blocks = 40000
 block_size = 64
 [executor]

@@ -47,7 +47,7 @@ RouterEvent = Arrive | ClientGone | StopAt
 # ---- commands: to the HTTP side
 
 
-class Deliver(msgspec.Struct, frozen=True, tag=50):
+class Deliver(msgspec.Struct, frozen=True, gc=False, tag=50):
     """Tokens of one choice, contiguous: `offset` is where its last Deliver ended. Never after its finish."""
 
     request_id: int

@@ -166,7 +166,7 @@ class RouterCore:
     # ---- executors
 
     def _on_record(self, sender: Life, record: m.Record) -> None:
-        state = self.state
+        state, now = self.state, self.state.now
         leg = state.current(record.id)
         if leg is None:
             state.tell(sender.name, m.Abort(record.id))
@@ -177,19 +177,20 @@ class RouterCore:
         if choice is None:
             return
         if sender == leg.home:
-            leg.confirmed_at = state.now
-        if leg.attempt == 0 and record.num_cached_tokens > 0 and leg is stream.legs[0]:
+            leg.confirmed_at = now
+        if record.num_cached_tokens > 0 and leg.attempt == 0 and leg is stream.legs[0]:
             stream.num_cached = max(stream.num_cached, record.num_cached_tokens)
         offset = len(choice.tokens)
         fresh = choice.merge(record.offset, record.tokens, record.finish)
         if fresh:
             if stream.first_token_at is None:
-                stream.first_token_at = state.now
+                stream.first_token_at = now
             elif stream.handed_over_at is None and sender == leg.decode != leg.prefill:
-                stream.handed_over_at = state.now
-            scores = record.prompt_scores if choice.index == offset == 0 else None  # once: with what comes once
-            state.out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, choice.finish, scores))
-            if choice.finish:
+                stream.handed_over_at = now
+            scores = record.prompt_scores if offset == 0 == choice.index else None  # once: with what comes once
+            finish = choice.finish
+            state.out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, finish, scores))
+            if finish:
                 attempts.end_if_over(state, stream, sender)
 
     def _on_holding(self, peer: Peer, message: m.Holding) -> None:

@@ -49,8 +49,11 @@ class Choice:
         """Merge tokens that begin at `offset`; returns the new contiguous ones. Known offsets change nothing."""
         if self.finish:
             return ()
-        if tokens and offset == len(self.tokens) and not self.early:  # as nearly all do
-            self.tokens += [sampled.token for sampled in tokens]
+        if offset == len(self.tokens) and tokens and not self.early:  # as nearly all do
+            if len(tokens) == 1:
+                self.tokens.append(tokens[0].token)
+            else:
+                self.tokens += [sampled.token for sampled in tokens]
             self.finish = finish
             return tokens
         last = offset + len(tokens) - 1

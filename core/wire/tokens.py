@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 
-class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Log-probability of the chosen token, and of the most likely ones, most likely first."""
 
     logprob: float
@@ -16,7 +16,7 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
     top_logprobs: tuple[float, ...]
 
 
-class SampledToken(msgspec.Struct, frozen=True, array_like=True):
+class SampledToken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One token of one choice."""
 
     choice: int

@@ -207,6 +207,7 @@ def make_fake(told: DeviceSettings, folder: Path | None) -> FakeDevice:
         told.block_size,
         vocab_size=FAKE_VOCAB_SIZE if info is None else info.vocab_size,
         end_one_in=told.end_one_in,
+        checks_memory=told.checks_memory,
         step_time_s=told.step_time_s,
         token_time_s=told.token_time_s,
     )

@@ -17,6 +17,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_header_bytes: int = 8190  #: of one header or of the request line
     body_timeout_s: float = 30.0  #: from the end of the head to the end of the body
     stall_timeout_s: float = 30.0  #: how long a client may leave its socket full
+    stream_interval_s: float = 0.005  #: between two writes of a stream; what comes meanwhile goes out together
     keepalive_timeout_s: float = 75.0  #: an idle connection is closed then
     stop_grace_s: float = 5.0  #: for running answers when the server stops
     default_timeout_s: float = 600.0  #: deadline of a request that names none

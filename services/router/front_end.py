@@ -23,7 +23,8 @@ from baton.services.router.config import HttpConfig, Limits
 from baton.services.router.errors import ApiError, from_reason, invalid, shutting_down
 from baton.services.router.grammar_gate import GrammarGate
 from baton.services.router.http.auth import ANYBODY, Client
-from baton.services.router.streams import Part, RequestStream, Soon
+from baton.services.router.pace import Pace
+from baton.services.router.streams import Part, RequestStream
 from baton.services.router.text.choice_text import ChoiceText
 from baton.services.router.text.detokenize import Undecodable
 from baton.services.router.text.model_folder import RouterModel
@@ -62,7 +63,7 @@ class FrontEnd:
         self._grammars = GrammarGate(check_grammar, config)
         self._new_seed = new_seed
         self._last_id = 0
-        self._soon = Soon()
+        self._pace = Pace(config.stream_interval_s)
         self._streams: dict[int, RequestStream] = {}
 
     def perform(self, command: RouterCommand) -> None:
@@ -211,7 +212,7 @@ class FrontEnd:
             ]
             self._last_id += 1
             parts[self._last_id] = Part(prompt, choices)
-        return RequestStream(parts, ask.scores_prompt, self._soon)
+        return RequestStream(parts, ask.scores_prompt, self._pace)
 
     def _sampling(self, ask: Ask, max_tokens: int, seed: int) -> SamplingParams:
         return msgspec.structs.replace(ask.sampling, max_tokens=max_tokens, seed=seed, stop_token_ids=self._ends(ask))

@@ -14,26 +14,9 @@ from baton.core.router.events import Deliver, End
 from baton.core.wire.tokens import TokenLogprobs
 from baton.services.router.api.answers import Timing
 from baton.services.router.errors import ApiError
+from baton.services.router.pace import Pace
 from baton.services.router.text.choice_text import ChoiceText, Delta
 from baton.services.router.text.tokenize import Prompt
-
-
-class Soon:
-    """Calls back in the loop's next round: one entry in the loop for however many callbacks."""
-
-    def __init__(self) -> None:
-        self._due: list[Callable[[], None]] = []
-
-    def call(self, callback: Callable[[], None]) -> None:
-        """`callback` must not raise."""
-        if not self._due:
-            asyncio.get_running_loop().call_soon(self._run)
-        self._due.append(callback)
-
-    def _run(self) -> None:
-        due, self._due = self._due, []
-        for callback in due:
-            callback()
 
 
 class Part:
@@ -55,7 +38,7 @@ class Part:
 class RequestStream:
     """Invariant: after `is_over` nothing more is delivered."""
 
-    def __init__(self, parts: dict[int, Part], waits_for_scores: bool = False, soon: Soon | None = None) -> None:
+    def __init__(self, parts: dict[int, Part], waits_for_scores: bool = False, pace: Pace | None = None) -> None:
         self.parts = parts  #: by the machine's request id, in the order of the prompts
         self.choices = [choice for part in parts.values() for choice in part.choices]
         self.is_over = False
@@ -66,7 +49,8 @@ class RequestStream:
         self._changed = asyncio.Event()
         self._callback: Callable[[], None] | None = None
         self._is_callback_due = False
-        self._soon = soon or Soon()
+        self._called_at = float("-inf")
+        self._pace = pace or Pace()
 
     @property
     def first_id(self) -> int:
@@ -99,13 +83,14 @@ class RequestStream:
 
     def deliver(self, command: Deliver) -> int | None:
         """Take tokens; returns the offset at which a stop string ended the choice."""
-        part = self.parts[command.request_id]
-        if not 0 <= command.choice < len(part.choices):
-            raise InvariantViolated(f"tokens delivered for choice {command.choice} of {len(part.choices)}")
+        part, index = self.parts[command.request_id], command.choice
+        if not 0 <= index < len(part.choices):
+            raise InvariantViolated(f"tokens delivered for choice {index} of {len(part.choices)}")
         if command.prompt_scores is not None:
             part.scores = command.prompt_scores.unpack()
-        offset = part.choices[command.choice].push(command.offset, command.tokens, command.finish)
-        self._note_change()
+        offset = part.choices[index].push(command.offset, command.tokens, command.finish)
+        if not self._is_callback_due:
+            self._note_change()
         return offset
 
     def end(self, command: End, failure: ApiError | None) -> None:
@@ -120,23 +105,26 @@ class RequestStream:
     def fail(self, failure: ApiError | None) -> None:
         self.is_over = True
         self.failure = failure
+        self._called_at = float("-inf")  # nothing more comes that this could wait for
+        self._is_callback_due = False
         self._note_change()
 
     def on_change(self, callback: Callable[[], None] | None) -> None:
-        """Have the loop call it soon after each change, several together; at once if something waits already."""
+        """Have the loop call it after each change, several together (see `Pace`); if something waits already, too."""
         self._callback = callback
-        if callback is not None and (self._changed.is_set() or self.has_more):
+        if callback is not None and not self._is_callback_due and (self._changed.is_set() or self.has_more):
             self._note_change()
 
     def _note_change(self) -> None:
         if self._callback is None:
             self._changed.set()
-        elif not self._is_callback_due:
+        else:
             self._is_callback_due = True
-            self._soon.call(self._call_back)
+            self._pace.call(self._call_back, self._called_at + self._pace.interval_s)
 
     def _call_back(self) -> None:
         self._is_callback_due = False
+        self._called_at = self._pace.clock()
         if self._callback is None:
             self._changed.set()
         else:

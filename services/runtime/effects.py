@@ -21,7 +21,8 @@ WITHOUT_EFFECT: dict[Role, dict[tuple[str, str], str]] = {
 FOR_OTHERS: dict[Role, frozenset[tuple[str, str]]] = {
     Role.SCHEDULER: frozenset({("link", "scheduler"), ("link", "scheduler_name"), ("service", "drain_timeout_s")}),
 }
-FAKE_ONLY = ("step_time_s", "token_time_s", "end_one_in", "fail_one_piece_in", "piece_delay_s")  #: of [device]
+#: of [device]
+FAKE_ONLY = ("step_time_s", "token_time_s", "end_one_in", "checks_memory", "fail_one_piece_in", "piece_delay_s")
 
 
 def has_flag(role: Role, section: str, key: str) -> bool:

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 import msgspec
@@ -26,31 +27,23 @@ class Log:
         self._suppressed = 0
 
     def info(self, what: str, /, **fields: object) -> None:
-        self._line("info", what, fields)
+        self.line("info", what, lambda: fields)
 
     def warn(self, what: str, /, **fields: object) -> None:
-        self._line("warn", what, fields)
+        self.line("warn", what, lambda: fields)
 
     def error(self, what: str, /, **fields: object) -> None:
-        self._line("error", what, fields)
+        self.line("error", what, lambda: fields)
 
     def note(self, note: Note) -> None:
         """A machine's note: names the request where there is one."""
-        fields: dict[str, object] = {}
-        if note.request_id:
-            fields |= {"request": note.request_id, "attempt": note.attempt}
-        if note.reason is not None:
-            fields["reason"] = note.reason.name
-        if note.peer:
-            fields["peer"] = note.peer
-        if note.detail:
-            fields["detail"] = note.detail
-        self._line("info", note.what, fields | note.numbers)
+        self.line("info", note.what, lambda: note_fields(note))
 
     def flush(self) -> None:
         self._stream.flush()
 
-    def _line(self, level: str, what: str, fields: dict[str, object]) -> None:
+    def line(self, level: str, what: str, fields: Callable[[], Mapping[str, object]]) -> None:
+        """`fields` is asked only if there is room for the line."""
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)
@@ -61,14 +54,14 @@ class Log:
             self._suppressed += 1
             return
         self._written[what] = count + 1
-        self._write(now, level, what, fields)
+        self._write(now, level, what, fields())
 
     def _tell_suppressed(self, now: float) -> None:
         if self._suppressed:
             self._write(now, "warn", "lines not written", {"count": self._suppressed})
             self._suppressed = 0
 
-    def _write(self, now: float, level: str, what: str, fields: dict[str, object]) -> None:
+    def _write(self, now: float, level: str, what: str, fields: Mapping[str, object]) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
         pairs = "".join(f" {name}={_value(value)}" for name, value in fields.items())
         self._stream.write(f"{stamp} level={level} {self._prefix} what={_value(what)}{pairs}\n")
@@ -78,8 +71,21 @@ class Log:
 def _value(value: object) -> str:
     """As it is if it needs no quotes; else as a JSON string, so that no value can begin a new line or pair."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    plain = text.isprintable() and text != "" and not any(c in ' "=' for c in text)
+    plain = text.isprintable() and text != "" and " " not in text and '"' not in text and "=" not in text
     return text if plain else msgspec.json.encode(text).decode()
+
+
+def note_fields(note: Note) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if note.request_id:
+        fields |= {"request": note.request_id, "attempt": note.attempt}
+    if note.reason is not None:
+        fields["reason"] = note.reason.name
+    if note.peer:
+        fields["peer"] = note.peer
+    if note.detail:
+        fields["detail"] = note.detail
+    return fields | note.numbers
 
 
 class LogForwarder(logging.Handler):
@@ -90,11 +96,15 @@ class LogForwarder(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        fields: dict[str, object] = getattr(record, "fields", None) or {"detail": record.getMessage()}
-        if record.exc_info:
-            fields = fields | {"story": "".join(traceback.format_exception(*record.exc_info)).rstrip()}
-        tell = {logging.WARNING: self._log.warn, logging.ERROR: self._log.error}.get(record.levelno, self._log.info)
-        tell(record.name, **{name: value for name, value in fields.items() if value not in ("", None)})
+        level = {logging.WARNING: "warn", logging.ERROR: "error"}.get(record.levelno, "info")
+        self._log.line(level, record.name, lambda: record_fields(record))
+
+
+def record_fields(record: logging.LogRecord) -> dict[str, object]:
+    fields: dict[str, object] = getattr(record, "fields", None) or {"detail": record.getMessage()}
+    if record.exc_info:
+        fields = fields | {"story": "".join(traceback.format_exception(*record.exc_info)).rstrip()}
+    return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
 def forward_logging(log: Log) -> None:

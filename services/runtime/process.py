@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,8 @@ class Process:
     def announce(self, admin_port: int, http_port: int = 0) -> None:
         """Log where this process is, and write its run record."""
         own = self.own
+        gc.collect()
+        gc.freeze()  # what the start made stays: the collector need not look at all of it again and again
         self.life.log.info("serving", address=own.address, admin_port=admin_port, http_port=http_port)
         if self.settings.service.run_folder:
             record = RunRecord(own.name, own.epoch, os.getpid(), own.address, admin_port, http_port)

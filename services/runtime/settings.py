@@ -73,6 +73,7 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     step_time_s: float = 0.0  #: fake: how long a step lasts at least
     token_time_s: float = 0.0  #: fake: and for each of its tokens
     end_one_in: int = 0  #: fake: an answer ends about once in so many tokens; 0: never by itself
+    checks_memory: bool = True  #: fake: steps read and write all KV that a model would; without it they take no time
     fail_one_piece_in: int = 0  #: fake: every so-many-th write of KV fails; 0: none
     piece_delay_s: float = 0.0  #: fake: every write of KV is posted so much later
 

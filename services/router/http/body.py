@@ -82,6 +82,8 @@ async def read_body(request: web.Request, held: Held, config: HttpConfig) -> byt
     check_media_type(request)
     if (request.content_length or 0) > config.max_body_bytes:
         raise too_large(request.content_length or 0, config)
+    if request.content.is_eof():  # it came with its head: nothing to wait for
+        return take_body(request, held, config)
     pieces = []
     num_bytes = 0
     try:
@@ -95,8 +97,24 @@ async def read_body(request: web.Request, held: Held, config: HttpConfig) -> byt
     except TimeoutError:
         raise ApiError(408, f"the body did not come within {config.body_timeout_s:g} s", code="body_timeout") from None
     except (web.RequestPayloadError, HTTPRequestEntityTooLarge) as error:
-        raise invalid(f"the body is not valid HTTP: {error}") from error
+        raise bad_payload(error) from error
     return b"".join(pieces)
+
+
+def take_body(request: web.Request, held: Held, config: HttpConfig) -> bytes:
+    """One that has come whole."""
+    try:
+        body = request.content.read_nowait()
+    except (web.RequestPayloadError, HTTPRequestEntityTooLarge) as error:
+        raise bad_payload(error) from error
+    if len(body) > config.max_body_bytes:
+        raise too_large(len(body), config)
+    held.take(len(body))
+    return body
+
+
+def bad_payload(error: Exception) -> ApiError:
+    return invalid(f"the body is not valid HTTP: {error}")
 
 
 def check_containers(body: bytes, inside: str = "") -> None:

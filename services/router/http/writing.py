@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Awaitable
 from typing import Protocol, runtime_checkable
 
 from aiohttp import HttpVersion11, web
 
 from baton.core.errors import InvariantViolated, Reason, RequestFailed
+
+BUFFER_BYTES = 32 << 10  #: half of what a transport buffers before its writers wait
+HEAD_BYTES = 4 << 10  #: no answer's head has more
 
 
 class ClientLost(RequestFailed):
@@ -47,8 +51,8 @@ class AnswerWriter:
         if self._is_chunked:
             response.enable_chunked_encoding()
         self.response = response
-        await self._within_stall(response.prepare(self._request))
-        await self._within_stall(response.write(data))
+        await self._written(response.prepare(self._request), 0)
+        await self._written(response.write(data), len(data))
 
     def write_now(self, data: bytes) -> None:
         """Append to a stream that has begun. Never waits: look at `is_full` afterwards."""
@@ -72,18 +76,29 @@ class AnswerWriter:
     async def end(self, data: bytes) -> None:
         """End a stream that has begun, with these last events, in one write."""
         if self.response is not None:
-            await self._within_stall(self.response.write_eof(data))
+            await self._written(self.response.write_eof(data), len(data))
 
     async def send(self, response: web.Response) -> None:
         """A whole answer."""
         self.response = response
-        await self._within_stall(response.prepare(self._request))
-        await self._within_stall(response.write_eof())
+        await self._written(response.prepare(self._request), 0)
+        await self._written(response.write_eof(), response.content_length or 0)
 
-    async def _within_stall(self, writing: object) -> None:
+    async def _written(self, writing: Awaitable[object], num_bytes: int) -> None:
+        """Without a timer where the socket's buffer has so much room that nothing waits."""
+        transport = self._request.transport
+        if transport is None or transport.get_write_buffer_size() + num_bytes + HEAD_BYTES > BUFFER_BYTES:
+            await self._within_stall(writing)
+            return
+        try:
+            await writing
+        except OSError:
+            raise ClientLost(Reason.ABORTED) from None
+
+    async def _within_stall(self, writing: Awaitable[object]) -> None:
         try:
             async with asyncio.timeout(self._stall_timeout_s):
-                await writing  # type: ignore[misc]
+                await writing
         except TimeoutError:
             cut_off(self._request.transport)
             raise ClientLost(Reason.STALLED) from None

@@ -58,6 +58,7 @@ class ChoiceText:
         self._held_tokens: deque[PlacedToken] = deque()
         self._text: list[str] = []  #: released, not taken
         self._tokens: list[PlacedToken] = []  #: released, not taken
+        self._plain: list[int] = []  #: ids whose text is not taken, where nothing is held back
         self._num_taken_chars = 0
         self._is_first = True
         self._is_taken = True  #: nothing to take
@@ -91,16 +92,27 @@ class ChoiceText:
         return finish == "stop" and last.token in self._stop_token_ids
 
     def _push_plain(self, tokens: tuple[SampledToken, ...], finish: str) -> None:
-        """Nothing is held back and no place is needed: the text goes straight through."""
+        """Nothing is held back and no place is needed: the tokens become text when that is taken."""
         self.num_tokens += len(tokens)
-        shown = tokens[:-1] if tokens and self._is_end(tokens[-1], finish) else tokens
-        text = self._detokenizer.push(*[sampled.token for sampled in shown])
         if finish:
-            text += self._detokenizer.flush()
             self.finish = finish
-        if text or finish:
-            self._text.append(text)
-            self._is_taken = False
+            if tokens and self._is_end(tokens[-1], finish):
+                tokens = tokens[:-1]
+        for sampled in tokens:
+            self._plain.append(self._detokenizer.check(sampled.token))
+        self._is_taken = False
+
+    def _take_plain(self) -> Delta | None:
+        tokens, self._plain = self._plain, []
+        text = self._detokenizer.push(*tokens)
+        if self.finish:
+            text += self._detokenizer.flush()
+        self._is_taken = True
+        if not text and not self.finish:
+            return None
+        delta = Delta(text, (), self.finish, self._is_first)
+        self._is_first = False
+        return delta
 
     @property
     def has_more(self) -> bool:
@@ -111,6 +123,8 @@ class ChoiceText:
         """Released text and tokens since the last call, of at most so many tokens, or None; the finish comes last."""
         if self._is_taken:
             return None
+        if self._is_plain:
+            return self._take_plain()
         text, tokens = "".join(self._text), self._tokens
         num_chars, finish = len(text), self.finish
         if len(tokens) > max_tokens:

@@ -7,8 +7,6 @@ import codecs
 from baton.core.errors import Reason, RequestFailed
 from baton.services.router.text.token_table import TokenTable
 
-_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
-
 
 class Undecodable(RequestFailed):
     """A token id that the tokenizer cannot have produced: this request ends, others go on."""
@@ -26,16 +24,22 @@ class Detokenizer:
 
     def __init__(self, table: TokenTable) -> None:
         self._pieces = table.pieces
-        self._decoder = _Utf8Decoder("replace")
+        self._rest = b""  #: the begin of a character
 
     def push(self, *tokens: int) -> str:
         """Text that is complete with these tokens; empty in the middle of a character and for control tokens."""
         pieces = self._pieces
-        for token in tokens:
-            if not 0 <= token < len(pieces):
-                raise Undecodable(token)
-        return self._decoder.decode(b"".join([pieces[token] for token in tokens]))
+        data = self._rest + b"".join([pieces[self.check(token)] for token in tokens])
+        text, num_used = codecs.utf_8_decode(data, "replace", False)
+        self._rest = data[num_used:]
+        return text
 
     def flush(self) -> str:
         """The end: what an incomplete tail decodes to. Push nothing after it."""
-        return self._decoder.decode(b"", True)
+        return self._rest.decode("utf-8", "replace")
+
+    def check(self, token: int) -> int:
+        """Return an id that can be pushed; raise Undecodable."""
+        if not 0 <= token < len(self._pieces):
+            raise Undecodable(token)
+        return token

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-from tokenizers import Tokenizer
-
 from baton.core.kv.block_hash import hash_chain, root_hash
 from baton.services.router.api.ask import Ask, ChatPrompt, text_bytes
 from baton.services.router.api.ranges import at_most
@@ -22,6 +20,7 @@ from baton.services.router.errors import ApiError, invalid
 from baton.services.router.text.chat_template import ChatTemplate
 from baton.services.router.text.control_tokens import ControlTokens
 from baton.services.router.text.echo import EchoedPrompt, echo_prompt
+from baton.services.router.text.text_tokens import TextTokens
 from baton.services.router.text.token_table import TokenTable
 
 Result = TypeVar("Result")
@@ -50,9 +49,7 @@ class PromptEncoder:
     """Tokenizer, template and block hashes of one model under one deployment key."""
 
     def __init__(self, tokenizer_json: str, table: TokenTable, template: ChatTemplate | None, hash_key: bytes) -> None:
-        self._with_control = _fresh(tokenizer_json)
-        self._ordinary = _fresh(tokenizer_json)
-        self._ordinary.encode_special_tokens = True
+        self._text_tokens = TextTokens(tokenizer_json, table.control.values())
         self._control = ControlTokens(tuple(table.control.values()))
         self._table = table
         self._max_piece_bytes = table.max_piece_bytes
@@ -78,7 +75,7 @@ class PromptEncoder:
             return source
         self._check_bytes(text_bytes(source), max_tokens, param)
         if isinstance(source, str):
-            return _ids(self._with_control, source, add_special_tokens=True)
+            return self._text_tokens.ids(source, adds_special=True)
         return self._tokens_of_chat(source, param)
 
     def _encode_one(self, ask: Ask, limits: Limits, root: bytes, source: str | bytes | ChatPrompt) -> Prompt:
@@ -100,12 +97,12 @@ class PromptEncoder:
         hidden = ChatPrompt(*(self._control.hide_all(part, mark) for part in chat))
         max_chars = 2 * text_bytes(hidden) + 1024 * len(hidden.messages) + 65536
         pieces = self._control.split(self._template.render(hidden, max_chars, param), mark)
-        return b"".join(_ids(self._ordinary if is_text else self._with_control, text) for text, is_text in pieces)
+        return b"".join(self._text_tokens.ids(text, is_ordinary=is_text) for text, is_text in pieces)
 
     def _check_bytes(self, num_bytes: int, max_tokens: int, param: str) -> None:
         """Refuse without tokenizing what cannot fit whatever its tokens are (a normalizer might shorten it)."""
         least = -(-num_bytes // self._max_piece_bytes)
-        if self._with_control.normalizer is None and least > max_tokens:
+        if not self._text_tokens.has_normalizer and least > max_tokens:
             raise context_exceeded(param, least, max_tokens, at_least=True)
 
 
@@ -129,17 +126,3 @@ class TokenizerThreads:
     def close(self) -> None:
         """Waits for what runs; what has not begun is dropped."""
         self._pool.shutdown(cancel_futures=True)
-
-
-def _fresh(tokenizer_json: str) -> Any:
-    tokenizer = Tokenizer.from_str(tokenizer_json)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _ids(tokenizer: Any, text: str, add_special_tokens: bool = False) -> bytes:
-    """The batch call of one text: it holds the GIL for milliseconds where `encode` with its offsets holds it 20 times
-    as long."""
-    encoding = tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
-    return array.array("i", encoding.ids).tobytes()

@@ -31,8 +31,10 @@ def fake_layout(block_size: int) -> KvLayout:
 class FakeDevice(HostQueue):
     """See the module. `end_one_in` > 0: a sequence with stop tokens draws its first one about that often.
 
-    `checks_prefix`: each sampling step also reads every earlier slot of the sequence, as attention would; without it,
-    only the last one (for load tests). `token_time_s` and `step_time_s` make steps last as if they were work.
+    `checks_memory`: a step writes the slots of all its tokens; one that samples reads every slot of its sequence, as
+    attention would. Without it a step reads the slot before its tokens and writes that of the last one: it answers at
+    once, for load tests of everything else, with tokens that depend on where the steps begin. `token_time_s` and
+    `step_time_s` make steps last as if they were work.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class FakeDevice(HostQueue):
         vocab_size: int = FAKE_VOCAB_SIZE,
         max_model_len: int = 1 << 20,
         end_one_in: int = 0,
-        checks_prefix: bool = True,
+        checks_memory: bool = True,
         step_time_s: float = 0.0,
         token_time_s: float = 0.0,
     ) -> None:
@@ -54,7 +56,7 @@ class FakeDevice(HostQueue):
         self.max_model_len = max_model_len
         self._num_drawn = min(NUM_DRAWN_TOKENS, vocab_size)
         self._end_one_in = end_one_in
-        self._checks_prefix = checks_prefix
+        self._checks_memory = checks_memory
         self._step_time_s = step_time_s
         self._token_time_s = token_time_s
         self.kv = np.zeros((num_blocks, 2, block_size), dtype=np.uint64)  #: [block][plane][slot]
@@ -96,7 +98,7 @@ class FakeDevice(HostQueue):
     def _compute(self, item: StepItem, sequence: DeviceSequence) -> ItemResult:
         digest = self._read(sequence, item.start - 1)
         end = item.start + item.num_tokens
-        for position in range(item.start, end):
+        for position in range(item.start if self._checks_memory else end - 1, end):
             digest = token_model.next_digest(digest, sequence.tokens[position])
             block, slot = divmod(position, self.layout.block_size)
             planes = self.kv[sequence.blocks[block]]
@@ -106,7 +108,7 @@ class FakeDevice(HostQueue):
         if not item.num_samples:
             return ItemResult(item.seq_id, item.num_tokens, (), scores)
         digest = self._read(sequence, end - 1)
-        if self._checks_prefix:
+        if self._checks_memory:
             digest ^= self._prefix_fault(sequence, end)
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
