@@ -1,0 +1,72 @@
+"""What is known of one request, before any figure is made of it.
+
+All times are seconds since the run began, on one monotonic clock of whoever asked. Nothing here is derived: every figure
+of a report follows from these facts by the definitions beside this file.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+UNKNOWN = -1  #: a count that the server did not say
+
+
+class Failure(enum.StrEnum):
+    """Why a request counts as failed; each request has at most one."""
+
+    REFUSED = "refused"  #: 429 or 503: the server takes no more
+    HTTP_ERROR = "http_error"  #: another status than 200
+    CONNECT = "connect"  #: no connection could be made
+    LOST = "lost"  #: the connection ended in the middle of the answer
+    ERROR_EVENT = "error_event"  #: an error in place of an answer, after status 200
+    MALFORMED = "malformed"  #: bytes that are no answer of this API
+    NO_FINISH = "no_finish"  #: the answer ended without a finish reason
+    NO_END = "no_end"  #: the stream ended without its end marker
+    EMPTY = "empty"  #: an answer without a token
+    STALLED = "stalled"  #: nothing came for longer than the run allows
+    TIMEOUT = "timeout"  #: it was not over in the time that the run allows
+    UNSENT = "unsent"  #: the run ended before it was sent
+
+
+class Phase(enum.StrEnum):
+    """What a request is for. Figures are of the measured ones alone."""
+
+    WARM_UP = "warm_up"
+    MEASURED = "measured"
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One event that brought something generated: text, reasoning, a tool call. Role and usage events are no chunks."""
+
+    time_s: float  #: stamped when its bytes were read, before they were parsed
+    num_chars: int  #: of what it brought
+    num_tokens: int = UNKNOWN  #: where the server says it with each event
+
+
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request of a run. A time that was not reached is None."""
+
+    index: int  #: in the order of the plan, from 0; unique in the run
+    phase: Phase = Phase.MEASURED
+    session: str = ""  #: requests of one conversation share it
+    turn: int = 0  #: within the session
+    worker: int = 0  #: the process that sent it
+    wanted_output_tokens: int = UNKNOWN  #: `max_tokens`
+    scheduled_s: float  #: when it was due: the plan's time, or when a place or its predecessor became free
+    dispatched_s: float | None = None  #: taken up by whoever sends
+    sent_s: float | None = None  #: its last byte was handed to the socket
+    headers_s: float | None = None  #: the answer's head was read
+    first_event_s: float | None = None  #: the first event of any kind
+    chunks: tuple[Chunk, ...] = ()
+    done_s: float | None = None  #: its end, however it ended
+    status: int = 0  #: of HTTP
+    num_input_tokens: int = UNKNOWN  #: of `usage`
+    num_cached_tokens: int = UNKNOWN  #: of `usage`: input tokens that were found in a cache
+    num_output_tokens: int = UNKNOWN  #: of `usage`
+    finish_reason: str = ""
+    is_cancelled: bool = False  #: ended by this side, as the plan wanted; neither a success nor a failure
+    failure: Failure | None = None
+    detail: str = ""  #: what was said of the failure, in one line
+    server_id: str = ""  #: the answer's own id
