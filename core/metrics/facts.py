@@ -1,7 +1,7 @@
 """What is known of one request, before any figure is made of it.
 
-All times are seconds since the run began, on one monotonic clock of whoever asked. Nothing here is derived: every figure
-of a report follows from these facts by the definitions beside this file.
+All times are seconds since the run began, on one monotonic clock of whoever asked. Nothing here is derived: every
+figure of a report follows from these facts by the definitions beside this file.
 """
 
 from __future__ import annotations
