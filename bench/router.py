@@ -1,11 +1,14 @@
 """What does the router cost for each request and each streamed chunk?
 
     python bench/router.py [--json FILE] [--model NAME|FOLDER] [--requests 512] [--streams 1,64,512]
+                           [--dynamo-python PYTHON]
 
 Real processes: a router, a scheduler and an executor whose device answers at once. 512 prompt tokens, 64 output tokens,
-one chunk for each token, at 1, 64 and 512 concurrent streams; prompts are chats of text, which the router tokenizes, or
-token ids. CPU is the router process's own (user and system). The client is a process of its own, shares the machine's
-cores and is not counted.
+at 1, 64 and 512 concurrent streams; prompts are chats of text, which the router tokenizes, or token ids. CPU is the
+router process's own (user and system). The client is a process of its own, shares the machine's cores and is not
+counted. With an environment that holds Dynamo (see bench/peers.md), its front end before its mocker is asked the same
+by the same client in turns with ours, everything in a network of its own, as it listens on all addresses. Each row is
+the median of the rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import signal
 import statistics
@@ -22,12 +24,18 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from baton.services.model.fetch import fetch
+from bench.peers.dynamo import START_LIMIT_S, Dynamo, System, enter_own_network, process_cpu_s
+
 NUM_PROMPT_TOKENS, NUM_OUTPUT_TOKENS = 512, 64
 NUM_ROUNDS = 3
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+KINDS = ("chat text", "token ids")
 CONFIG = """
 [device]
 checks_memory = false
@@ -43,6 +51,7 @@ END_OF_BODY = b"0\r\n\r\n"
 
 
 class Row(NamedTuple):
+    system: str
     prompts: str
     streams: int
     requests_per_s: float
@@ -53,8 +62,10 @@ class Row(NamedTuple):
     e2e_p50_ms: float
 
 
-class Deployment:
+class Baton:
     """`baton up` with a fake device."""
+
+    name = "baton"
 
     def __init__(self, folder: Path, model: str) -> None:
         config = folder / "bench.toml"
@@ -71,15 +82,14 @@ class Deployment:
 
     def cpu_s(self) -> float:
         """The router's so far."""
-        fields = Path(f"/proc/{self._router}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return process_cpu_s(self._router)
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait()
 
     def _wait(self) -> int:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline and self._process.poll() is None:
             text = self._log.read_text(errors="replace")
             if "ready: " in text:
@@ -166,35 +176,47 @@ def client(port: int, kind: str, model: str, streams: int, count: int) -> None:
     asyncio.run(run())
 
 
-def measure(deployment: Deployment, kind: str, streams: int, count: int) -> Row:
-    """The median round."""
-    rows = []
-    for _ in range(NUM_ROUNDS):
-        before = deployment.cpu_s()
-        command = [sys.executable, __file__, "--client", str(deployment.port), kind, deployment.model]
-        done = subprocess.run([*command, str(streams), str(count)], check=True, capture_output=True, text=True)
-        elapsed_s, num_requests, num_chunks, ttft_s, e2e_s = json.loads(done.stdout)
-        cpu_s = deployment.cpu_s() - before
-        rows.append(
-            Row(
-                kind,
-                streams,
-                num_requests / elapsed_s,
-                num_chunks / elapsed_s,
-                cpu_s * 1e3 / num_requests,
-                cpu_s * 1e6 / num_chunks,
-                ttft_s * 1e3,
-                e2e_s * 1e3,
-            )
-        )
-    return sorted(rows, key=lambda row: row.cpu_ms_per_request)[len(rows) // 2]
+def measure(system: System, kind: str, streams: int, count: int) -> Row:
+    """One round."""
+    before = system.cpu_s()
+    command = [sys.executable, __file__, "--client", str(system.port), kind, system.model, str(streams), str(count)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    elapsed_s, num_requests, num_chunks, ttft_s, e2e_s = json.loads(done.stdout)
+    cpu_s = system.cpu_s() - before
+    return Row(
+        system.name,
+        kind,
+        streams,
+        num_requests / elapsed_s,
+        num_chunks / elapsed_s,
+        cpu_s * 1e3 / num_requests,
+        cpu_s * 1e6 / num_chunks,
+        ttft_s * 1e3,
+        e2e_s * 1e3,
+    )
+
+
+def measure_all(make: Callable[[Path], System], points: list[tuple[str, int, int]]) -> list[Row]:
+    """One round of every point, after requests that warm the system up."""
+    with tempfile.TemporaryDirectory() as folder:
+        system = make(Path(folder))
+        try:
+            for kind in KINDS:
+                measure(system, kind, 16, 64)
+            return [measure(system, *point) for point in points]
+        finally:
+            system.close()
+
+
+def median_row(rounds: list[Row]) -> Row:
+    return sorted(rounds, key=lambda row: row.cpu_ms_per_request)[len(rounds) // 2]
 
 
 def print_table(rows: list[Row]) -> None:
-    print(f"{'prompts':<10} {'streams':>7} {'req/s':>8} {'chunks/s':>9} {'CPU ms/req':>11} {'CPU µs/chunk':>13}"
-          f" {'TTFT p50 ms':>12} {'E2E p50 ms':>11}")  # fmt: skip
+    print(f"{'system':<7} {'prompts':<10} {'streams':>7} {'req/s':>8} {'chunks/s':>9} {'CPU ms/req':>11}"
+          f" {'CPU µs/chunk':>13} {'TTFT p50 ms':>12} {'E2E p50 ms':>11}")  # fmt: skip
     for row in rows:
-        print(f"{row.prompts:<10} {row.streams:>7} {row.requests_per_s:>8.1f} {row.chunks_per_s:>9.0f}"
+        print(f"{row.system:<7} {row.prompts:<10} {row.streams:>7} {row.requests_per_s:>8.1f} {row.chunks_per_s:>9.0f}"
               f" {row.cpu_ms_per_request:>11.2f} {row.cpu_us_per_chunk:>13.1f} {row.ttft_p50_ms:>12.1f}"
               f" {row.e2e_p50_ms:>11.1f}")  # fmt: skip
 
@@ -205,22 +227,27 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=512)
     parser.add_argument("--streams", default="1,64,512", help="concurrencies, by commas")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--dynamo-python", type=Path, metavar="PYTHON", help="of an environment that holds Dynamo")
     parser.add_argument("--client", nargs=5, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.client:
         port, kind, model, streams, count = asked.client
         client(int(port), kind, model, int(streams), int(count))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        deployment = Deployment(Path(folder), asked.model)
-        try:
-            rows = [
-                measure(deployment, kind, streams, max(streams, 64) if streams == 1 else max(asked.requests, streams))
-                for kind in ("chat text", "token ids")
-                for streams in map(int, asked.streams.split(","))
-            ]
-        finally:
-            deployment.close()
+    systems: list[Callable[[Path], System]] = [lambda folder: Baton(folder, asked.model)]
+    if asked.dynamo_python:
+        enter_own_network()
+        model_folder = fetch(asked.model)
+        systems.append(lambda folder: Dynamo(folder, model_folder, asked.dynamo_python))
+    concurrencies = [int(streams) for streams in asked.streams.split(",")]
+    counts = [64 if streams == 1 else max(streams, asked.requests) for streams in concurrencies]
+    points = [(kind, *point) for kind in KINDS for point in zip(concurrencies, counts, strict=True)]
+    rounds = [[measure_all(make, points) for make in systems] for _ in range(NUM_ROUNDS)]
+    rows = [
+        median_row([each[system][point] for each in rounds])
+        for point in range(len(points))
+        for system in range(len(systems))
+    ]
     print_table(rows)
     if asked.json:
         asked.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n", encoding="utf-8")

@@ -10,11 +10,12 @@ from typing import Any
 
 from tests.accept.commands import RAN_PAST_LIMIT, ROOT, run
 from tests.accept.row import Options, Row, cannot_run, judged
+from tests.support.environment import DYNAMO
+from tests.support.namespaces import can_unshare
 
 LIMIT_S = 1200.0
 AIM_RATIO = 1.0
-#: milliseconds of the router's CPU for 512 tokens in, 64 out, at 64 streams: Dynamo's front end on a like machine
-ROUTER_AIMS_MS = {"chat text": 2.1, "token ids": 1.2}
+KINDS = ("chat text", "token ids")
 STALL_MS = 40.0  #: what Nagle's algorithm costs a request where it is not switched off
 
 
@@ -47,18 +48,25 @@ def bench_executor(options: Options) -> Row:
 
 def bench_router(options: Options) -> Row:
     asked = (
-        "router CPU for 512 in, 64 out, concurrency 64: at most "
-        + ", ".join(f"{aim} ms ({kind})" for kind, aim in ROUTER_AIMS_MS.items())
-        + f"; at concurrency 1 a first token within {STALL_MS:.0f} ms"
+        "router CPU for 512 in, 64 out, concurrency 64: at most that of Dynamo's front end, measured in turns; at "
+        f"concurrency 1 a first token within {STALL_MS:.0f} ms"
     )
+    why_not = DYNAMO.install() if can_unshare() else "no network namespaces here"
+    if why_not:
+        return cannot_run(asked, why_not)
+    flags = ["--requests", "256" if options.quick else "1024", "--streams", "1,64"]
     try:
-        rows = report("router.py", "--requests", "256" if options.quick else "1024", "--streams", "1,64")
+        rows = report("router.py", *flags, "--dynamo-python", DYNAMO.program("python"))
     except TooBusy as error:
         return cannot_run(asked, str(error))
-    cpu_ms = {row["prompts"]: row["cpu_ms_per_request"] for row in rows if row["streams"] == 64}
-    first_ms = {row["prompts"]: row["ttft_p50_ms"] for row in rows if row["streams"] == 1}
-    measured = ", ".join(f"{kind} {cpu_ms[kind]:.2f} ms, first token {first_ms[kind]:.1f} ms" for kind in cpu_ms)
-    is_met = all(cpu_ms[kind] <= aim for kind, aim in ROUTER_AIMS_MS.items()) and max(first_ms.values()) < STALL_MS
+    found = {(row["system"], row["prompts"], row["streams"]): row for row in rows}
+    pairs = {kind: [found[name, kind, 64]["cpu_ms_per_request"] for name in ("baton", "dynamo")] for kind in KINDS}
+    first_ms = {kind: found["baton", kind, 1]["ttft_p50_ms"] for kind in KINDS}
+    measured = ", ".join(
+        f"{kind} {ours:.2f} ms (Dynamo {theirs:.2f}), first token {first_ms[kind]:.1f} ms"
+        for kind, (ours, theirs) in pairs.items()
+    )
+    is_met = all(ours <= theirs for ours, theirs in pairs.values()) and max(first_ms.values()) < STALL_MS
     return judged(asked, measured, is_met, rows=rows)
 
 

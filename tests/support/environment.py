@@ -15,6 +15,7 @@ INSTALL_LIMIT_S = 900.0
 class Environment(NamedTuple):
     folder: Path
     requirements: Path
+    flags: tuple[str, ...] = ()  #: of pip
 
     @property
     def is_installed(self) -> bool:
@@ -31,7 +32,7 @@ class Environment(NamedTuple):
             return ""
         for command in (
             [sys.executable, "-m", "venv", "--clear", str(self.folder)],
-            [self.program("pip"), "install", "-q", "-r", str(self.requirements)],
+            [self.program("pip"), "install", "-q", *self.flags, "-r", str(self.requirements)],
         ):
             done = run(command, INSTALL_LIMIT_S)
             if done.code != 0:
@@ -46,3 +47,7 @@ class Environment(NamedTuple):
 
 AIPERF = Environment(ROOT / "build" / "aiperf-venv", ROOT / "tests" / "accept" / "aiperf-requirements.txt")
 CLIENTS = Environment(ROOT / "build" / "clients-venv", ROOT / "tests" / "clients" / "requirements.txt")
+#: its package names a placeholder among what it needs, so all of that is in the file
+DYNAMO = Environment(
+    ROOT / "build" / "dynamo-venv", ROOT / "bench" / "peers" / "dynamo-requirements.txt", ("--no-deps",)
+)

@@ -1,0 +1,1 @@
+"""Other systems, started and asked as ours are."""
