@@ -18,6 +18,13 @@ class Prefix(msgspec.Struct, frozen=True, array_like=True, gc=False):
     num_tokens: int
 
 
+class BlockRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Block ids `[first, first + count)`: long prompts of a trace have thousands of blocks in a handful of runs."""
+
+    first: int
+    count: int
+
+
 class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request. What it says is made from numbers alone where no text is given, by whoever sends it."""
 
@@ -29,10 +36,12 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     after: int | None = None  #: index of the request that must have ended first
     think_s: float = 0.0  #: and so long after its end
     text: str = ""  #: the prompt (of a chat: the user's next message), where the plan gives one
-    blocks: tuple[int, ...] = ()  #: or ids of blocks of `block_size` tokens: the same id is the same tokens
+    messages_json: str = ""  #: or all messages of a chat, as the JSON array that is sent
+    is_next_message: bool = False  #: what it says follows what was said and answered before in its session
+    blocks: tuple[BlockRun, ...] = ()  #: or blocks of `block_size` tokens: the same id is the same tokens
     block_size: int = 0
     prefixes: tuple[Prefix, ...] = ()  #: or what it begins with, then tokens of its own
-    num_input_tokens: int = 0  #: in all, where the plan gives no text
+    num_input_tokens: int = 0  #: of this prompt or message in all, where the plan gives no text
     max_tokens: int
     cancel_after_s: float = NEVER  #: this side ends it so long after it was sent; NEVER: it does not
 
