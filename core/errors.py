@@ -42,6 +42,7 @@ class Reason(enum.IntEnum):
     TOO_MANY_ATTEMPTS = 22  #: it failed as often as a request may
     STALLED = 23  #: the client does not read its stream
     INTERNAL = 24  #: a bug
+    GRAMMAR_FAILED = 25  #: no valid continuation of the answer could be found within the limits of grammars
 
 
 class ServingError(Exception):

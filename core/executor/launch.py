@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.executor import ownership, tokens, writer
+from baton.core.executor import ownership, placing, tokens, writer
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence
@@ -171,7 +171,9 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
     if done.scores is not None:
         group.score_parts.append(done.scores)
     tokens.publish_computed(state, sequence)
-    if sequence.num_computed < group.work.num_tokens:
+    if done.grammar_failed:  # the request fails as a whole, however far its other choices are
+        placing.fail(state, group, Reason.GRAMMAR_FAILED)
+    elif sequence.num_computed < group.work.num_tokens:
         writer.advance(state, group)
     elif item.start < group.work.num_tokens:
         _apply_prompt_end(state, sequence, done)

@@ -88,19 +88,20 @@ def abort(state: ExecutorState, work_id: AttemptId) -> None:
     close(state, group)
 
 
-def close(state: ExecutorState, group: SequenceGroup) -> None:
-    """End the group and give up its transfer, on whichever end this is."""
+def close(state: ExecutorState, group: SequenceGroup, reason: Reason = Reason.ABORTED) -> None:
+    """End the group and give up its transfer, on whichever end this is. A receiver is told the reason."""
     if group.incoming is not None:
         receiver.give_up(state, group)
     if group.outgoing is not None:
-        writer.give_up(state, group.outgoing, Reason.ABORTED)
+        writer.give_up(state, group.outgoing, reason)
     ownership.end_group(state, group)
 
 
 def fail(state: ExecutorState, group: SequenceGroup, reason: Reason) -> None:
-    """End the group and tell the router that the attempt cannot go on."""
+    """End the group and tell the router that the attempt cannot go on. It hears the same of a receiver, if one is told
+    earlier than it is."""
     ownership.note_failure(state, group, reason)
-    close(state, group)
+    close(state, group, reason)
 
 
 def stop(state: ExecutorState, group: SequenceGroup, sequence: Sequence) -> None:

@@ -81,6 +81,7 @@ class ItemResult(msgspec.Struct, frozen=True, array_like=True):
     num_computed: int  #: tokens whose KV this step wrote
     sampled: tuple[SampledToken, ...]
     scores: PromptScores | None = None  #: of the item's `num_scores`, from position `start + 1` on
+    grammar_failed: bool = False  #: the sequence's grammar cannot go on: what was sampled only fills its place
 
 
 class StepResult(msgspec.Struct, frozen=True, array_like=True):

@@ -70,6 +70,9 @@ def fail(state: RouterState, leg: Leg, reason: Reason) -> None:
     if reason is Reason.DEADLINE or stream.deadline <= state.now:  # elsewhere it comes a rounding earlier
         end(state, stream, Reason.DEADLINE)
         return
+    if reason is Reason.GRAMMAR_FAILED:  # it follows from the tokens so far: the next attempt would fail as this one
+        end(state, stream, reason)
+        return
     if reason is not Reason.PREEMPTED:
         leg.num_failures += 1
     if leg.num_failures >= state.config.max_attempts:

@@ -9,7 +9,7 @@ import msgspec
 
 from baton.core.errors import BadMessage
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
 
 

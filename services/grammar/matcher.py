@@ -13,11 +13,12 @@ from baton.services.grammar.vocabulary import Vocabulary
 class TokenMask:
     """Which of `[0, size)` tokens are allowed; at least one is."""
 
-    __slots__ = ("_bits", "_size")
+    __slots__ = ("_bits", "_size", "is_of_failure")
 
-    def __init__(self, bits: bytes, size: int) -> None:
+    def __init__(self, bits: bytes, size: int, is_of_failure: bool = False) -> None:
         self._bits = bits  #: token t is bit t % 8 of byte t // 8
         self._size = size
+        self.is_of_failure = is_of_failure  #: the grammar cannot go on: what is allowed only fills a token's place
 
     def allows(self, token: int) -> bool:
         return bool(self._bits[token >> 3] >> (token & 7) & 1)
@@ -33,18 +34,19 @@ class Matcher:
     """The grammar's state after the tokens taken so far. One thread at a time.
 
     What the library learns of a grammar while it finds masks is bounded; once that is full nothing goes on. Then a new
-    state takes the tokens again, and so learns only what lies on their path. Once the grammar is complete, or has
-    failed for good, only the model's ends of a sequence are allowed. It fails where a token is taken that no mask
-    allowed, or where one step would take more work than the limits grant.
+    state takes the tokens again, and so learns only what lies on their path. Once the grammar is complete, only the
+    model's ends of a sequence are allowed; also, but under a mask that says so, once it has failed for good: where a
+    token is taken that no mask allowed, where one step would take more work than the limits grant, where no token of
+    the model goes on.
     """
 
     def __init__(
-        self, begin: Callable[[], LLMatcher], ends: TokenMask, size: int, on_failure: Callable[[str], None]
+        self, begin: Callable[[], LLMatcher], ends: bytes, size: int, on_failure: Callable[[str], None]
     ) -> None:
         self._begin = begin
         self._state = begin()
         self._taken: list[int] = []
-        self._ends = ends
+        self._ends = ends  #: the bits of a mask
         self._size = size
         self._on_failure = on_failure
         self._has_failed = False
@@ -60,19 +62,28 @@ class Matcher:
 
     def mask(self) -> TokenMask:
         """What may come next."""
-        if self._is_over():
-            return self._ends
+        bits = b"" if self._is_over() else self._find_bits()
+        if bits:
+            return TokenMask(bits, self._size)
+        return TokenMask(self._ends, self._size, self._has_failed)
+
+    def _find_bits(self) -> bytes:
+        """Of what may come next; empty where that shows that the grammar is over."""
         bits = self._state.compute_bitmask()
         if self._state.is_error():
             self._begin_again()
             if self._is_over():
-                return self._ends
+                return b""
             bits = self._state.compute_bitmask()
-            if self._state.is_error():
-                self._fail()
-        if self._has_failed or bits.count(0) == len(bits):
-            return self._ends
-        return TokenMask(bits, self._size)
+        if self._state.is_error() or not self._allows_any(bits):
+            self._fail()
+            return b""
+        return bits
+
+    def _allows_any(self, bits: bytes) -> bool:
+        """Whether a token of the model is among what is allowed: its tokenizer may have more of them."""
+        num_whole, num_bits = divmod(self._size, 8)
+        return bits.count(0, 0, num_whole) < num_whole or bool(num_bits and bits[num_whole] & ((1 << num_bits) - 1))
 
     def _is_over(self) -> bool:
         return self._has_failed or bool(self._state.is_stopped() and not self._state.is_error())
@@ -95,13 +106,13 @@ class Matchers:
     def __init__(self, vocabulary: Vocabulary, on_failure: Callable[[str], None] = lambda _: None) -> None:
         """`on_failure` is told why, once for each matcher that fails, by the thread that uses it."""
         self.num_compiled = 0
-        self.num_failed = 0  #: outputs that ended early because their grammar could not go on
+        self.num_failed = 0  #: outputs whose grammar could not go on
         self.vocabulary = vocabulary
-        self._ends = TokenMask(vocabulary.pack(vocabulary.eos_token_ids), vocabulary.size)
+        self._ends = vocabulary.pack(vocabulary.eos_token_ids)
         self._tell_failure = on_failure
 
     def start(self, grammar: str, outputs: Iterable[int] = ()) -> Matcher:
-        """The state after `outputs`. Never raises: a grammar that cannot be compiled allows only ends."""
+        """The state after `outputs`. Never raises: a grammar that cannot be compiled has failed."""
 
         def begin() -> LLMatcher:
             self.num_compiled += 1

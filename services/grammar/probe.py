@@ -18,7 +18,7 @@ def find_fault(vocabulary: Vocabulary, grammar: str) -> str:
     """Why the grammar cannot be used, for its author; empty if it can. The same answer each time, but for its cost.
 
     Some faults show only once tokens are masked: that nothing matches, or that a step takes too much. So a few random
-    outputs begin here. A grammar that passes may still fail later in an output; that ends the output, nothing else.
+    outputs begin here. A grammar that passes may still fail later in an output; that ends its request, nothing else.
     """
     compiled = vocabulary.compile(grammar)
     if compiled.is_error():

@@ -98,6 +98,9 @@ ANSWERS = {
     Reason.DEADLINE: Answer(504, "timeout_error", "the request's time is over"),
     Reason.ABORTED: Answer(503, SERVER, "the request was aborted"),
     Reason.STALLED: Answer(408, "timeout_error", "the stream was not read"),
+    Reason.GRAMMAR_FAILED: Answer(
+        422, "invalid_request_error", "the grammar could not be followed to the answer's end within its limits"
+    ),
 }
 OTHERWISE = Answer(500, SERVER, "the request failed")
 

@@ -43,6 +43,11 @@ class SequenceGrammar:
         assert self._pending is not None
         return self._pending.result()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last mask only fills the place of a token: the grammar cannot go on."""
+        return self._pending is not None and self._pending.result().is_of_failure
+
     def _follow(self, outputs: array[int]) -> TokenMask:
         if self._matcher is None:
             self._matcher = self._masks.matchers.start(self._grammar)

@@ -33,6 +33,11 @@ class DeviceSequence:
         self.blocks: array[int] = array("i")  #: block table
         self.grammar: SequenceGrammar | None = None  #: what its outputs must match
 
+    @property
+    def grammar_failed(self) -> bool:
+        """Whether its last sample, if it has had one, is no valid continuation of its outputs."""
+        return self.grammar is not None and self.grammar.has_failed
+
     def tokens_as_numpy(self) -> np.ndarray:
         """int32[num_tokens]; a copy, so that the array may grow."""
         return np.array(self.tokens, dtype=np.int32)

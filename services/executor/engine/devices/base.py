@@ -36,6 +36,9 @@ CompletionT = TypeVar("CompletionT")
 class Device(Protocol[CompletionT]):
     """One accelerator (or its stand-in), its KV memory and its sequences. Not thread-safe, except `query`.
 
+    A sample under a grammar that cannot go on is an end of a sequence like any other to the device, which says so in
+    the item's result; other rows of the step are not touched by it.
+
     Lifecycle: after construction `launch` may be called; `close` is idempotent and waits for launched work.
     """
 

@@ -81,8 +81,14 @@ class CpuDevice(HostQueue):
             sequence.tokens.append(tokens[0].token)
             by_sequence[item.seq_id] = tokens
         return tuple(
-            ItemResult(item.seq_id, item.num_tokens, by_sequence.get(item.seq_id, ()), scores.get(item.seq_id))
-            for item in items
+            ItemResult(
+                item.seq_id,
+                item.num_tokens,
+                by_sequence.get(item.seq_id, ()),
+                scores.get(item.seq_id),
+                sequence.grammar_failed,
+            )
+            for item, sequence in zip(items, sequences, strict=True)
         )
 
     def _score(

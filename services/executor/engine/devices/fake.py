@@ -112,7 +112,7 @@ class FakeDevice(HostQueue):
             digest ^= self._prefix_fault(sequence, end)
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
-        return ItemResult(item.seq_id, item.num_tokens, sampled, scores)
+        return ItemResult(item.seq_id, item.num_tokens, sampled, scores, sequence.grammar_failed)
 
     def _prefix_fault(self, sequence: DeviceSequence, end: int) -> int:
         """0 if slots `[0, end)` hold the chain of digests of the sequence's tokens; another number if not."""
