@@ -1,0 +1,54 @@
+"""How many output tokens a request had, and each of its chunks.
+
+Tokens are counted by the server alone: text is never tokenized again. Where it says a count with each event, that is
+taken. Otherwise `usage`'s total is shared out by characters: an estimate, exact where all tokens have as much text.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+from baton.core.metrics.facts import UNKNOWN, RequestFacts
+
+
+def num_output_tokens(facts: RequestFacts) -> int | None:
+    """What `usage` says, or else the sum of the counts with the events; None where the server says neither."""
+    if facts.num_output_tokens != UNKNOWN:
+        return facts.num_output_tokens
+    return _counted(facts)
+
+
+def chunk_tokens(facts: RequestFacts) -> tuple[int, ...] | None:
+    """One count for each chunk; None where the server says no counts at all."""
+    if not facts.chunks:
+        return ()
+    if _counted(facts) is not None:
+        return tuple(chunk.num_tokens for chunk in facts.chunks)
+    if facts.num_output_tokens == UNKNOWN:
+        return None
+    return share(facts.num_output_tokens, [chunk.num_chars for chunk in facts.chunks])
+
+
+def share(total: int, weights: list[int]) -> tuple[int, ...]:
+    """Whole numbers with sum `total`, as proportional to `weights` as running sums that are rounded allow.
+
+    Everyone gets at least one where there are enough; otherwise the first and then the last do.
+    """
+    if not any(weights):
+        weights = [1] * len(weights)
+    sums = list(accumulate(weights))
+    ends = [0]
+    for index, running in enumerate(sums):
+        num_after = len(sums) - 1 - index
+        fair = (2 * total * running + sums[-1]) // (2 * sums[-1])
+        if total >= len(sums):
+            ends.append(min(max(fair, ends[-1] + 1), total - num_after))
+        else:
+            kept_back = min(num_after, 1, max(total - 1, 0))
+            ends.append(min(max(fair, ends[-1], 1), total - kept_back))
+    return tuple(end - begin for begin, end in pairwise(ends))
+
+
+def _counted(facts: RequestFacts) -> int | None:
+    counts = [chunk.num_tokens for chunk in facts.chunks]
+    return None if not counts or UNKNOWN in counts else sum(counts)

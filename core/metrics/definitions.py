@@ -1,0 +1,146 @@
+"""The figures of one request, each with its one definition. What its facts do not tell is None, never a guess.
+
+Times are seconds. A figure "from sending" begins when the request's last byte was handed over; "from the schedule" when
+it was due, so that a wait in the client counts too (no coordinated omission).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from baton.core.metrics.chunk_tokens import chunk_tokens, num_output_tokens
+from baton.core.metrics.facts import UNKNOWN, Failure, RequestFacts
+
+#: Every figure that has a distribution, with its unit. `docs/metrics.md` has a row for each.
+UNITS = {
+    "ttft_s": "s",
+    "ttft_from_schedule_s": "s",
+    "e2e_s": "s",
+    "e2e_from_schedule_s": "s",
+    "tpot_s": "s/token",
+    "itl_s": "s",
+    "chunk_gap_s": "s",
+    "longest_gap_s": "s",
+    "schedule_lag_s": "s",
+    "input_tokens": "tokens",
+    "output_tokens": "tokens",
+}
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one request."""
+
+    ttft_s: float | None  #: sending → first chunk
+    ttft_from_schedule_s: float | None  #: due → first chunk
+    e2e_s: float | None  #: sending → end
+    e2e_from_schedule_s: float | None  #: due → end
+    tpot_s: float | None  #: (end − first chunk) / (output tokens − 1); None below two tokens
+    itl_s: tuple[float, ...]  #: see `token_latencies`
+    chunk_gap_s: tuple[float, ...]  #: between chunks, one value for each chunk but the first
+    longest_gap_s: float | None  #: the longest time without news after the first chunk, the wait for the end included
+    schedule_lag_s: float | None  #: see `schedule_lag`
+    input_tokens: int | None
+    cached_tokens: int | None  #: input tokens that the server found in a cache
+    output_tokens: int | None
+
+
+def figures(facts: RequestFacts) -> Figures:
+    """All figures of a request, however it ended; `is_success` says whether they count."""
+    first = facts.chunks[0].time_s if facts.chunks else None
+    tokens = num_output_tokens(facts)
+    return Figures(
+        ttft_s=_between(facts.sent_s, first),
+        ttft_from_schedule_s=_between(facts.scheduled_s, first),
+        e2e_s=_between(facts.sent_s, facts.done_s),
+        e2e_from_schedule_s=_between(facts.scheduled_s, facts.done_s),
+        tpot_s=_time_per_output_token(first, facts.done_s, tokens),
+        itl_s=token_latencies(facts),
+        chunk_gap_s=chunk_gaps(facts),
+        longest_gap_s=_longest_gap(facts),
+        schedule_lag_s=schedule_lag(facts),
+        input_tokens=_known(facts.num_input_tokens),
+        cached_tokens=_known(facts.num_cached_tokens),
+        output_tokens=tokens,
+    )
+
+
+def failure_of(facts: RequestFacts) -> Failure | None:
+    """Why it failed; None if it is a success or was cancelled.
+
+    A failure that was seen is never hidden by a cancellation. An end without a finish reason is a failure even where
+    nobody said so.
+    """
+    if facts.failure is not None or facts.is_cancelled:
+        return facts.failure
+    if not facts.finish_reason:
+        return Failure.NO_FINISH
+    return Failure.NO_END if facts.done_s is None else None
+
+
+def is_success(facts: RequestFacts) -> bool:
+    """It has a finish reason and an end, did not fail and was not cancelled."""
+    return failure_of(facts) is None and not facts.is_cancelled
+
+
+def schedule_lag(facts: RequestFacts) -> float | None:
+    """From when it was due until it was sent, or was taken up where it was not sent."""
+    return _between(facts.scheduled_s, facts.dispatched_s if facts.sent_s is None else facts.sent_s)
+
+
+def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
+    """Inter-token latencies: the k tokens of a chunk share equally the gap since the chunk before.
+
+    The first chunk's tokens have none: it has no chunk before it, and calling its further tokens instant would make
+    every server that bundles its first tokens look faster. A chunk without a token leaves its gap to the next one with
+    tokens. So they add up to the time from the first to the last chunk with tokens. Empty where counts are unknown.
+    """
+    latencies: list[float] = []
+    before: float | None = None
+    for chunk, count in zip(facts.chunks, chunk_tokens(facts) or (), strict=False):
+        if not count:
+            continue
+        if before is not None:
+            latencies += [(chunk.time_s - before) / count] * count
+        before = chunk.time_s
+    return tuple(latencies)
+
+
+def chunk_gaps(facts: RequestFacts) -> tuple[float, ...]:
+    return tuple(after.time_s - before.time_s for before, after in pairwise(facts.chunks))
+
+
+def values(rows: Iterable[Figures]) -> dict[str, list[float]]:
+    """Name of each figure in UNITS → its values over all requests; undefined ones are left out."""
+    found: dict[str, list[float]] = {name: [] for name in UNITS}
+    for row in rows:
+        for name, kept in found.items():
+            value = getattr(row, name)
+            if isinstance(value, tuple):
+                kept += value
+            elif value is not None:
+                kept.append(float(value))
+    return found
+
+
+def _between(begin: float | None, end: float | None) -> float | None:
+    return None if begin is None or end is None else end - begin
+
+
+def _known(count: int) -> int | None:
+    return None if count == UNKNOWN else count
+
+
+def _time_per_output_token(first: float | None, done: float | None, tokens: int | None) -> float | None:
+    if first is None or done is None or tokens is None or tokens < 2:
+        return None
+    return (done - first) / (tokens - 1)
+
+
+def _longest_gap(facts: RequestFacts) -> float | None:
+    """Whoever reads along does not know that the text is over before the end, so the wait for it is a gap as well."""
+    if not facts.chunks or facts.done_s is None:
+        return None
+    return max((*chunk_gaps(facts), facts.done_s - facts.chunks[-1].time_s))

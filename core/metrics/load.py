@@ -1,0 +1,86 @@
+"""What a run looked like as a whole: how long it was, how many requests were open, how fast they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from baton.core.metrics.facts import RequestFacts
+
+
+class Span(NamedTuple):
+    """Seconds since the run began, `[begin_s, end_s)`."""
+
+    begin_s: float
+    end_s: float
+
+    @property
+    def length_s(self) -> float:
+        return self.end_s - self.begin_s
+
+
+class Interval(NamedTuple):
+    """A request was open during `[begin_s, end_s)`."""
+
+    begin_s: float
+    end_s: float
+
+
+class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that were sent and not yet over."""
+
+    mean: float | None  #: over the span
+    max: int
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests per second: (n − 1) / (last − first); None for fewer than two, or for all at once."""
+
+    asked_per_s: float | None  #: by when they were due
+    achieved_per_s: float | None  #: by when they were sent
+
+
+def span_of(facts: Sequence[RequestFacts]) -> Span:
+    """From when the first request was due until the last one that was sent was over."""
+    if not facts:
+        return Span(0.0, 0.0)
+    begin = min(row.scheduled_s for row in facts)
+    return Span(begin, max((row.done_s for row in facts if row.done_s is not None), default=begin))
+
+
+def open_intervals(facts: Sequence[RequestFacts], span: Span) -> list[Interval]:
+    """One for each request that was sent, cut to the span; one without an end is open until the span's."""
+    found = []
+    for row in facts:
+        if row.sent_s is not None:
+            begin = max(row.sent_s, span.begin_s)
+            end = min(span.end_s if row.done_s is None else row.done_s, span.end_s)
+            if end > begin:
+                found.append(Interval(begin, end))
+    return found
+
+
+def concurrency(facts: Sequence[RequestFacts], span: Span) -> Concurrency:
+    intervals = open_intervals(facts, span)
+    area = sum(end - begin for begin, end in intervals)
+    # at equal times the one that ends goes first: [begin, end)
+    changes = sorted([(begin, 1) for begin, _ in intervals] + [(end, -1) for _, end in intervals])
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return Concurrency(mean=area / span.length_s if span.length_s > 0 else None, max=most)
+
+
+def request_rate(facts: Sequence[RequestFacts]) -> Rate:
+    return Rate(
+        asked_per_s=_per_second([row.scheduled_s for row in facts]),
+        achieved_per_s=_per_second([row.sent_s for row in facts if row.sent_s is not None]),
+    )
+
+
+def _per_second(times: list[float]) -> float | None:
+    length = max(times) - min(times) if times else 0.0
+    return (len(times) - 1) / length if length > 0 else None

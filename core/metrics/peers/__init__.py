@@ -1,0 +1,1 @@
+"""Definitions of other tools, one file each."""

@@ -1,0 +1,159 @@
+"""A run in figures, from the facts of its measured requests alone.
+
+Distributions are over successes (the schedule's lag is over everything that was taken up); failures stand beside them
+by class. Tokens count for throughput when their request succeeded, so an answer that broke off raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from baton.core.errors import InvariantViolated
+from baton.core.metrics.definitions import Figures, failure_of, figures, is_success, schedule_lag, values
+from baton.core.metrics.facts import Phase, RequestFacts
+from baton.core.metrics.goodput import NO_SLO, Goodput, Slo, goodput
+from baton.core.metrics.load import Concurrency, Rate, Span, concurrency, request_rate, span_of
+from baton.core.metrics.percentiles import Distribution, describe
+
+MAX_SCHEDULE_LAG_S = 0.05  #: p99 past it: the client was too slow for the load
+MIN_ACHIEVED_SHARE = 0.95  #: of the asked rate
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """planned = succeeded + failed + cancelled."""
+
+    planned: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    failures: dict[str, int]  #: by class, most frequent first; classes that did not occur are not there
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """Of successes, per second of the span; None without a span, or where the server does not say counts."""
+
+    requests_per_s: float | None
+    output_tokens_per_s: float | None
+    input_tokens_per_s: float | None
+    uncached_input_tokens_per_s: float | None  #: without those that the server found in a cache
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    span: Span
+    counts: Counts
+    distributions: dict[str, Distribution]  #: by the names in `definitions.UNITS`
+    throughput: Throughput
+    rate: Rate
+    concurrency: Concurrency
+    prefix_hit_rate: float | None  #: cached of input tokens, over successes whose server says both
+    goodput: Goodput | None
+    degraded: tuple[str, ...]  #: why the client did not offer the load that was asked for; empty: it did
+    notes: tuple[str, ...]  #: what figures do not cover
+
+
+def summarize(
+    facts: Iterable[RequestFacts],
+    slo: Slo = NO_SLO,
+    span: Span | None = None,
+    max_lag_s: float = MAX_SCHEDULE_LAG_S,
+) -> Summary:
+    """`span` is from the first request's due time to the last one's end, if not given.
+
+    Raises InvariantViolated if a request is there twice.
+    """
+    rows = measured(facts)
+    good = [figures(row) for row in rows if is_success(row)]
+    whole = span_of(rows) if span is None else span
+    found = values(good)
+    found["schedule_lag_s"] = [lag for row in rows if (lag := schedule_lag(row)) is not None]
+    distributions = {name: describe(numbers) for name, numbers in found.items()}
+    rate, counts = request_rate(rows), _count(rows)
+    return Summary(
+        span=whole,
+        counts=counts,
+        distributions=distributions,
+        throughput=_throughput(good, whole.length_s),
+        rate=rate,
+        concurrency=concurrency(rows, whole),
+        prefix_hit_rate=_prefix_hit_rate(good),
+        goodput=goodput(good, counts.failed, slo, whole.length_s),
+        degraded=_degradations(distributions["schedule_lag_s"], rate, max_lag_s),
+        notes=_notes(good),
+    )
+
+
+def measured(facts: Iterable[RequestFacts]) -> list[RequestFacts]:
+    """The measured phase in the order of the plan. Raises InvariantViolated if a request is there twice."""
+    rows = sorted((row for row in facts if row.phase is Phase.MEASURED), key=lambda row: row.index)
+    if len({row.index for row in rows}) != len(rows):
+        raise InvariantViolated("a request has ended twice in these facts")
+    return rows
+
+
+def _count(rows: Sequence[RequestFacts]) -> Counts:
+    failures: dict[str, int] = {}
+    for row in rows:
+        if (failure := failure_of(row)) is not None:
+            failures[failure.value] = failures.get(failure.value, 0) + 1
+    succeeded, failed = sum(map(is_success, rows)), sum(failures.values())
+    return Counts(
+        planned=len(rows),
+        succeeded=succeeded,
+        failed=failed,
+        cancelled=len(rows) - succeeded - failed,
+        failures=dict(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+    )
+
+
+def _throughput(good: Sequence[Figures], length_s: float) -> Throughput:
+    outputs = [row.output_tokens for row in good if row.output_tokens is not None]
+    inputs = [row.input_tokens for row in good if row.input_tokens is not None]
+    computed = [
+        row.input_tokens - row.cached_tokens
+        for row in good
+        if row.input_tokens is not None and row.cached_tokens is not None
+    ]
+
+    def per_second(counts: Sequence[int]) -> float | None:
+        return sum(counts) / length_s if length_s > 0 and len(counts) == len(good) else None
+
+    return Throughput(
+        requests_per_s=per_second([1] * len(good)),
+        output_tokens_per_s=per_second(outputs),
+        input_tokens_per_s=per_second(inputs),
+        uncached_input_tokens_per_s=per_second(computed),
+    )
+
+
+def _prefix_hit_rate(good: Sequence[Figures]) -> float | None:
+    pairs = [
+        (row.cached_tokens, row.input_tokens)
+        for row in good
+        if row.cached_tokens is not None and row.input_tokens is not None
+    ]
+    num_input = sum(num_input for _, num_input in pairs)
+    return sum(num_cached for num_cached, _ in pairs) / num_input if num_input else None
+
+
+def _degradations(lag: Distribution, rate: Rate, max_lag_s: float) -> tuple[str, ...]:
+    reasons = []
+    if lag.p99 is not None and lag.p99 > max_lag_s:
+        reasons.append(f"schedule lag p99 is {lag.p99 * 1e3:.1f} ms, limit {max_lag_s * 1e3:.1f} ms")
+    asked, achieved = rate.asked_per_s, rate.achieved_per_s
+    if asked is not None and achieved is not None and achieved < MIN_ACHIEVED_SHARE * asked:
+        reasons.append(f"{achieved:.2f} requests/s were sent, {asked:.2f} asked for")
+    return tuple(reasons)
+
+
+def _notes(good: Sequence[Figures]) -> tuple[str, ...]:
+    notes = []
+    for count, what in (
+        (sum(row.output_tokens is None for row in good), "output tokens: TPOT, ITL and token throughput"),
+        (sum(row.input_tokens is None for row in good), "input tokens: input throughput"),
+        (sum(row.cached_tokens is None for row in good), "cached tokens: prefix hits"),
+    ):
+        if count:
+            notes.append(f"{count} of {len(good)} successes do not say their {what} leave them out or are undefined")
+    return tuple(notes)
