@@ -7,6 +7,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -28,30 +29,33 @@ class Entry(msgspec.Struct):
     request: int = 0  #: as all other lines call it
     status: int = 0
     code: str = ""  #: why it failed
+    tenant: str = ""  #: whose API key it came with
     user: str = ""
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     num_attempts: int = 0
 
-    def fail(self, status: int, code: str) -> None:
-        """The request's end is an error. It has an id even if nothing was generated, by which its client can ask."""
-        self.status, self.code = status, code
-        self.reply_id = self.reply_id or f"req_{secrets.token_hex(12)}"
-
     def headers(self) -> dict[str, str]:
-        """Headers of every answer: the client's id as it came, or ours."""
-        trace_id = self.trace_id or self.reply_id
-        return {"X-Request-Id": trace_id} if trace_id else {}
+        """Headers of every answer: the client's id as it came, or ours. There is one even if nothing was generated, by
+        which a client can ask."""
+        self.reply_id = self.reply_id or f"req_{secrets.token_hex(12)}"
+        return {"X-Request-Id": self.trace_id or self.reply_id}
 
 
 #: of the request that the current task handles
 CURRENT: contextvars.ContextVar[Entry] = contextvars.ContextVar("entry")
 
 
-def begin_entry(request: web.Request) -> Entry:
-    trace_id = request.headers.get("X-Request-Id", "")
-    entry = Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", request.method, request.path, time.monotonic())
+def new_entry(method: str, path: str, headers: Mapping[str, str]) -> Entry:
+    """Of a request that came now."""
+    trace_id = headers.get("X-Request-Id", "")
+    return Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", method, path, time.monotonic())
+
+
+def begin_entry(request: web.BaseRequest) -> Entry:
+    """Of the request that the current task handles from here on."""
+    entry = new_entry(request.method, request.path, request.headers)
     CURRENT.set(entry)
     return entry
 

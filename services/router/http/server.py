@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.http_parser import RawRequestMessage
 
 from baton.core.errors import InvariantViolated
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, invalid
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.app import from_http, json_error
+from baton.services.router.http.access_log import new_entry, write_entry
+from baton.services.router.http.app import answering, json_error
 from baton.services.transport.http_address import cannot_listen
 
 CLEANUP_S = 1.0  #: for each connection, when all answers have had their time
-LOG = logging.getLogger("baton.router.http")
 
 
 class Connection(web.RequestHandler):
@@ -34,32 +34,30 @@ class Connection(web.RequestHandler):
         """Until the socket takes more. Raises ConnectionError when it is lost."""
         await self._drain_helper()
 
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """What was refused before any middleware could say so gets our shape here, such as an Expect header."""
-        if isinstance(resp, web.HTTPException):
-            resp = json_error(from_http(resp, request))
-            resp.force_close()
-        return await super().finish_response(request, resp, start_time)
+    def eof_received(self) -> None:
+        """Who sends no more is taken to have left: TCP tells nobody whether it still reads. What it asked, and no
+        handler has begun, is over."""
+        for message, _ in self._messages:
+            if isinstance(message, RawRequestMessage):
+                entry = new_entry(message.method, message.url.path, message.headers)
+                entry.status, entry.code = 499, "client_gone"
+                write_entry(entry)
 
     def handle_error(
         self, request: Any, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """What aiohttp could not parse, and what a handler did not expect."""
-        if isinstance(exc, BadHttpMessage):
-            error = parse_error(exc)
-        else:
-            LOG.error("a handler failed", exc_info=exc)
-            error = ApiError(500, "internal error", kind="server_error", code="internal")
-        if request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun and cannot become an error")
-        response = json_error(error)
+        """What could not be parsed. Its line in the access log has no method and no path: none are known."""
+        if not isinstance(exc, HttpProcessingError):
+            raise ConnectionError("the answer has begun and cannot become an error") from exc
+        entry, error = new_entry("", "", {}), parse_error(exc)
+        entry.status, entry.code = error.status, error.code or ""
+        response = json_error(error, entry)
         response.force_close()
+        write_entry(entry)
         return response
 
 
-def parse_error(error: BadHttpMessage) -> ApiError:
+def parse_error(error: HttpProcessingError) -> ApiError:
     if isinstance(error, LineTooLong) or "headers" in error.message.lower():
         return ApiError(431, "the request's head is too large", code="head_too_large")
     return invalid("this is no valid HTTP request", code="invalid_http")
@@ -70,6 +68,7 @@ class HttpServer:
 
     def __init__(self, app: web.Application, front: FrontEnd, config: HttpConfig) -> None:
         self._front = front
+        self._config = config
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLEANUP_S)
         self._settings: dict[str, Any] = {
             "access_log": None,
@@ -92,6 +91,7 @@ class HttpServer:
         manager = self._runner.server
         if manager is None:
             raise InvariantViolated("the application has no server after its set-up")
+        manager.request_handler = answering(manager.request_handler, self._front, self._config)
 
         def connect() -> Connection:
             return Connection(manager, loop=loop, **self._settings)
