@@ -42,7 +42,7 @@ class Duo:
 
     def moves(self) -> list[str]:
         found = [f"{name} hears" for name, link in self.links.items() if link]
-        found += [f"{name} steps" for name, rig in self.rigs.items() if rig.steps]
+        found += [f"{name} {how}" for name, rig in self.rigs.items() if rig.steps for how in ("steps", "strays")]
         found += [f"{name} connects" for name, rig in self.rigs.items() if rig.transports]
         found += [f"{name} wakes" for name, rig in self.rigs.items() if self._retry_at(rig) is not None]
         return found + (["a piece lands", "a piece fails"] if self.rigs["prefill"].pieces else [])
@@ -56,6 +56,9 @@ class Duo:
                 self._perform(who, self.rigs[who].hear(speaker, self.links[who].popleft()))
             case "steps":
                 self._perform(who, self.rigs[who].step_done())
+            case "strays":  # nothing that it samples is what its grammar allows
+                rig = self.rigs[who]
+                self._perform(who, rig.step_done(failing=[item.seq_id for item in rig.steps[0].items]))
             case "connects":
                 self._perform(who, self.rigs[who].answer_transport())
             case "wakes":
@@ -68,7 +71,7 @@ class Duo:
 
     def settle(self) -> None:
         """Let everything happen that can, without failures, until nothing can."""
-        while moves := [move for move in self.moves() if move != "a piece fails"]:
+        while moves := [move for move in self.moves() if not move.endswith((" fails", " strays"))]:
             self.do(moves[0])
 
     def cut(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from baton.core.config import ExecutorConfig
@@ -177,11 +177,12 @@ class ExecutorRig:
 
     # ---- the device's answers
 
-    def step_done(self, token: Token = next_token) -> list[Any]:
-        """The oldest launched step is done; `token(item, choice)` is what it samples."""
-        return self.do(ev.StepDone(self.answer(self.steps.popleft(), token)))
+    def step_done(self, token: Token = next_token, failing: Container[int] = ()) -> list[Any]:
+        """The oldest launched step is done; `token(item, choice)` is what it samples. The grammars of the sequences
+        `failing` cannot go on."""
+        return self.do(ev.StepDone(self.answer(self.steps.popleft(), token, failing)))
 
-    def answer(self, plan: StepPlan, token: Token = next_token) -> StepResult:
+    def answer(self, plan: StepPlan, token: Token = next_token, failing: Container[int] = ()) -> StepResult:
         """What a device reports for the plan, by its own count."""
         choices = {s.seq_id: s.choice for s in self.state.sequences.values()}
         items = []
@@ -189,7 +190,8 @@ class ExecutorRig:
             first = choices.get(item.seq_id, 0)
             tokens = (SampledToken(first + i, token(item, first + i)) for i in range(item.num_samples))
             scores = scores_of(item.start + 1, item.num_scores) if item.num_scores else None
-            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens), scores))
+            has_failed = item.num_samples > 0 and item.seq_id in failing
+            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens), scores, has_failed))
         return StepResult(plan.step_id, tuple(items), 0.01)
 
     def finish_steps(self, token: Token = next_token, limit: int = 1000) -> list[Any]:

@@ -115,6 +115,47 @@ def test_failures_are_bounded_and_preemptions_are_not_counted():
     assert (end.error, end.numbers) == (Reason.TOO_MANY_ATTEMPTS, {"attempts": 3, "last_reason": Reason.PEER_LOST})
 
 
+@pytest.mark.parametrize("max_attempts", [1, 3])
+@pytest.mark.parametrize("known", [0, 2])
+def test_a_grammar_that_fails_is_the_requests_end_and_is_not_tried_again(max_attempts, known):
+    rig = RouterRig(max_attempts=max_attempts)
+    work_id = rig.start(1)
+    if known:
+        rig.say(D, work_id, 0, 5, 6)
+    out = rig.fail(work_id, Reason.GRAMMAR_FAILED)
+    assert only(out, m.Submit) == []
+    assert {c.peer for c in only(out, m.Abort)} == {"decode", "prefill", "scheduler"}
+    end = the(out, End)
+    assert (end.error, end.numbers, end.num_attempts) == (Reason.GRAMMAR_FAILED, {}, 1)
+    assert rig.answers.get((1, 0), []) == [5, 6][:known]
+    assert rig.core.quiescent()
+    for late in (rig.say(D, work_id, known, 7), rig.fail(work_id, Reason.GRAMMAR_FAILED, P)):
+        assert only(late, m.Submit, End) == []
+
+
+def test_a_grammar_that_fails_in_one_choice_ends_all_of_the_request():
+    rig = RouterRig()
+    work_id = rig.start(1, num_choices=3)
+    rig.say(D, work_id, 0, 5, choice=0, finish="stop")
+    rig.fail(work_id, Reason.PREEMPTED)
+    of_second, of_third = (submit.id for submit in rig.submits[-2:])
+    rig.placed(of_second)
+    rig.placed(of_third)
+    out = rig.fail(of_third, Reason.GRAMMAR_FAILED)
+    assert {c.message.id for c in only(out, m.Abort)} == {of_second, of_third}
+    assert the(out, End).error is Reason.GRAMMAR_FAILED
+    assert rig.core.quiescent()
+
+
+def test_a_grammar_that_failed_in_an_attempt_that_is_over_changes_nothing():
+    rig = RouterRig()
+    old = rig.start(1)
+    rig.fail(old, Reason.PREEMPTED)
+    assert rig.fail(old, Reason.GRAMMAR_FAILED) == []
+    rig.say(D, rig.placed(), 0, 5, finish="stop")
+    assert rig.ends[1].error is None
+
+
 def test_g7_and_g8_unfinished_choices_go_on_as_legs_of_their_own():
     rig = RouterRig()
     work_id = rig.start(1, num_choices=3)
