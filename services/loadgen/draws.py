@@ -1,0 +1,106 @@
+"""Numbers of a load by chance: one seed, and a generator of its own for each purpose.
+
+With generators apart, another rate changes no length and another share of cancellations no due time.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from baton.services.loadgen.load_errors import BadLoad
+
+
+class Purpose(enum.IntEnum):
+    """What a generator is for. Part of what a seed means: numbers are never reused."""
+
+    ARRIVALS = 1
+    INPUT_LENGTHS = 2
+    OUTPUT_LENGTHS = 3
+    GROUPS = 4
+    TURNS = 5
+    THINK_TIMES = 6
+    CANCELLATIONS = 7
+    WARM_UP_ARRIVALS = 8
+    WARM_UP_LENGTHS = 9
+
+
+def generator(seed: int, purpose: Purpose) -> np.random.Generator:
+    return np.random.default_rng([seed, purpose])
+
+
+def derived_seed(seed: int, number: int) -> int:
+    """Another seed of 63 bits, the same for the same two numbers. Number 0 gives the seed itself."""
+    if number == 0:
+        return seed
+    digest = hashlib.blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How numbers spread: normal where `std` is positive, else uniform; always within `[low, high]`."""
+
+    low: float
+    high: float
+    mean: float = 0.0
+    std: float = 0.0
+
+    def draw(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
+        if self.std > 0:
+            return np.clip(rng.normal(self.mean, self.std, count), self.low, self.high)
+        return rng.uniform(self.low, self.high, count)
+
+    def draw_whole(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
+        """Whole numbers; where the spread is uniform, both ends are as likely as any between them."""
+        if self.std > 0:
+            return np.rint(self.draw(rng, count)).astype(np.int64)
+        return rng.integers(int(self.low), int(self.high), count, endpoint=True)
+
+
+def parse_spread(text: str, what: str, *, least: float, is_whole: bool) -> Spread:
+    """`N`, `uniform:A-B` or `normal:MEAN,STD` with an optional `,A-B` to keep within. Raises BadLoad, which names
+    `what`. No number may be below `least`."""
+    kind, colon, rest = text.strip().partition(":")
+    try:
+        if not colon:
+            value = _number(kind, is_whole)
+            spread = Spread(low=value, high=value)
+        elif kind == "uniform":
+            low, high = _ends(rest, is_whole)
+            spread = Spread(low=low, high=high)
+        elif kind == "normal":
+            mean, std, *ends = rest.split(",")
+            low, high = _ends(ends[0], is_whole) if ends else (least, math.inf)
+            spread = Spread(low=low, high=high, mean=_number(mean, False), std=_number(std, False))
+        else:
+            raise ValueError(text)
+    except ValueError:
+        raise BadLoad(f"{what} {text!r} is none of N, uniform:A-B, normal:MEAN,STD and normal:MEAN,STD,A-B") from None
+    return _checked(spread, text, what, least, is_normal=kind == "normal")
+
+
+def _checked(spread: Spread, text: str, what: str, least: float, *, is_normal: bool) -> Spread:
+    if spread.low < least:
+        raise BadLoad(f"{what} {text!r}: {spread.low:g} is below {least:g}")
+    if spread.low > spread.high:
+        raise BadLoad(f"{what} {text!r}: {spread.low:g} is above {spread.high:g}")
+    if is_normal and spread.std <= 0:
+        raise BadLoad(f"{what} {text!r}: the standard deviation must be above 0")
+    return spread
+
+
+def _number(text: str, is_whole: bool) -> float:
+    value = int(text) if is_whole else float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _ends(text: str, is_whole: bool) -> tuple[float, float]:
+    low, high = text.split("-")
+    return _number(low, is_whole), _number(high, is_whole)

@@ -1,0 +1,172 @@
+"""Everything that one may ask of a load, and which of it makes no sense together."""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Annotated
+
+import msgspec
+
+from baton.services.loadgen.arrivals import ArrivalKind, Arrivals
+from baton.services.loadgen.content import ContentKind, ContentSettings
+from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.plan import Plan
+from baton.services.loadgen.traces.records import TraceFormat
+
+DEFAULT_INPUT_TOKENS = "512"
+DEFAULT_OUTPUT_TOKENS = "128"
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+Real = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class History(enum.StrEnum):
+    """What a later turn of a synthetic chat repeats of the earlier ones."""
+
+    REAL = "real"  #: the answers that came; whoever sends adds them
+    MADE_UP = "made_up"  #: tokens in their place that were planned before, as a completions API needs them
+
+
+class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A load. Texts of lengths and delays are those of `draws.parse_spread`; 0 and "" mean: not asked for."""
+
+    seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0
+    repeatable: bool = False  #: the same seed says the same again, which a server may find in its cache
+
+    # how much
+    num_requests: Whole = 0
+    num_sessions: Whole = 0  #: of chats or of an agentic trace
+    duration_s: Real = 0.0  #: only requests (of chats: first turns) that are due before
+
+    # when
+    arrivals: ArrivalKind = ArrivalKind.AUTO
+    rate: Real = 0.0  #: requests per second; of sessions: sessions
+    burstiness: Positive = 1.0
+    burst_size: Annotated[int, msgspec.Meta(ge=1)] = 1
+    burst_every_s: Positive = 1.0
+    concurrency: Whole = 0  #: requests open at once; with a rate: at most
+    ramp_s: Real = 0.0  #: until `concurrency` is reached
+
+    # what
+    content: ContentKind = ContentKind.TEXT
+    input_tokens: str = ""  #: of each request's own; "": 512
+    output_tokens: str = ""  #: "": 128
+    lengths_from: str = ""  #: path of a trace of whose requests both lengths are drawn in pairs
+    num_groups: Whole = 0  #: groups whose requests begin alike
+    prefix_tokens: Whole = 0  #: so many tokens of them, before each request's own
+    turns: str = ""  #: of each chat; "": single requests
+    think_s: str = "0"  #: between a turn's end and the next
+    history: History = History.REAL
+    tokenizer: str = ""  #: path of the target's tokenizer.json
+    first_token_id: Whole = 0
+    end_token_id: Whole = 32000
+    mark_texts: bool = False  #: prompts of a file begin with a mark of the run, so that no cache knows them
+
+    # a trace
+    trace: str = ""  #: path of the file that is replayed
+    trace_format: TraceFormat = TraceFormat.AUTO
+    speed: Positive = 1.0  #: gaps and think times are divided by it
+    window_start_s: Real = 0.0  #: of the trace's own time
+    window_end_s: Real = 0.0
+
+    # besides
+    cancel_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    cancel_after_s: str = "uniform:0.1-2"
+    warm_up_requests: Whole = 0
+    warm_up_s: Real = 0.0  #: of an open load
+
+
+def check_settings(settings: LoadSettings) -> None:
+    """Raises BadLoad, which names the option."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(settings), LoadSettings)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at ")
+        raise BadLoad(f"{place.strip('`$.')}: {message}") from None
+    for name, value in msgspec.structs.asdict(settings).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadLoad(f"{name}: {value} is not finite")
+    for is_wrong, what in _contradictions(settings):
+        if is_wrong:
+            raise BadLoad(what)
+
+
+def _contradictions(s: LoadSettings) -> list[tuple[bool, str]]:
+    return [*_wrong_amounts(s), *_wrong_times(s), *_wrong_contents(s)]
+
+
+def _wrong_amounts(s: LoadSettings) -> list[tuple[bool, str]]:
+    is_synthetic = not s.trace
+    amount = s.num_sessions if s.turns else s.num_requests
+    name = "num_sessions" if s.turns else "num_requests"
+    return [
+        (is_synthetic and not amount and not s.duration_s, f"{name}, duration_s: how much is wanted?"),
+        (is_synthetic and bool(s.turns) and s.num_requests > 0, "num_requests: chats are counted by num_sessions"),
+        (is_synthetic and not s.turns and s.num_sessions > 0, "num_sessions: only of chats (turns) or a trace"),
+        (s.warm_up_requests > 0 and s.warm_up_s > 0, "warm_up_requests, warm_up_s: one of the two"),
+    ]
+
+
+def _wrong_times(s: LoadSettings) -> list[tuple[bool, str]]:
+    kind = kind_of(s, has_times=bool(s.trace))
+    is_closed, needs_rate = kind == ArrivalKind.CLOSED, (ArrivalKind.CONSTANT, ArrivalKind.POISSON, ArrivalKind.GAMMA)
+    return [
+        (kind in needs_rate and not s.rate, f"rate: {kind} arrivals need one"),
+        (kind not in needs_rate and s.rate > 0, f"rate: {kind} arrivals have none"),
+        (s.burstiness != 1 and kind != ArrivalKind.GAMMA, f"burstiness: only of gamma arrivals, not of {kind}"),
+        (s.burst_size != 1 and kind != ArrivalKind.BURST, f"burst_size: only of burst arrivals, not of {kind}"),
+        (kind == ArrivalKind.TRACE and not s.trace, "arrivals: trace needs a trace"),
+        (is_closed and not s.concurrency, "concurrency, rate: a load without a rate needs a concurrency"),
+        (is_closed and s.duration_s > 0, "duration_s: of a load with a rate; a closed loop is told its number"),
+        (is_closed and s.warm_up_s > 0, "warm_up_s: of a load with a rate; a closed loop is told its number"),
+        (s.ramp_s > 0 and not s.concurrency, "ramp_s: only with a concurrency"),
+        (0 < s.window_end_s <= s.window_start_s, "window_start_s, window_end_s: there is nothing between them"),
+    ]
+
+
+def _wrong_contents(s: LoadSettings) -> list[tuple[bool, str]]:
+    is_real_chat = bool(s.turns) and s.history == History.REAL
+    synthetic = (s.input_tokens, s.lengths_from, s.num_groups, s.prefix_tokens, s.turns)
+    return [
+        (bool(s.trace) and any(synthetic), "trace: it says itself what the lengths, groups and turns are"),
+        (not s.trace and (s.speed, s.window_start_s, s.window_end_s) != (1, 0, 0), "speed, window: only of a trace"),
+        (bool(s.lengths_from) and bool(s.input_tokens or s.output_tokens), "lengths_from: input and output both"),
+        ((s.num_groups > 0) != (s.prefix_tokens > 0), "num_groups, prefix_tokens: each needs the other"),
+        (s.content == ContentKind.TOKENS and is_real_chat, "history: token ids of answers are not known; made_up"),
+        (s.content == ContentKind.TOKENS and bool(s.tokenizer), "tokenizer: token ids need none"),
+        (s.first_token_id >= s.end_token_id, "first_token_id, end_token_id: there are no ids between them"),
+    ]
+
+
+def kind_of(settings: LoadSettings, *, has_times: bool) -> ArrivalKind:
+    """What AUTO means; `has_times`: the trace, if there is one, has times of its own."""
+    if settings.arrivals != ArrivalKind.AUTO:
+        return settings.arrivals
+    if settings.rate:
+        return ArrivalKind.POISSON
+    return ArrivalKind.TRACE if has_times else ArrivalKind.CLOSED
+
+
+def open_arrivals(settings: LoadSettings, kind: ArrivalKind) -> Arrivals:
+    return Arrivals(
+        kind=kind,
+        rate=settings.rate,
+        burstiness=settings.burstiness,
+        burst_size=settings.burst_size,
+        burst_every_s=settings.burst_every_s,
+    )
+
+
+def content_settings(settings: LoadSettings, plan: Plan, salt: str) -> ContentSettings:
+    """`salt`: `new_salt()` of the run. A repeatable run goes without."""
+    return ContentSettings(
+        kind=settings.content,
+        seed=plan.seed,
+        salt="" if settings.repeatable else salt,
+        tokenizer=settings.tokenizer,
+        first_token_id=settings.first_token_id,
+        end_token_id=settings.end_token_id,
+        marks_texts=settings.mark_texts,
+    )
