@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from baton.core.metrics.definitions import Figures
+from baton.core.metrics.load import per_second
 from baton.core.metrics.percentiles import percentile
 
 
@@ -48,7 +49,7 @@ def goodput(successes: Sequence[Figures], num_failed: int, slo: Slo, length_s: f
         num_judged=num_judged,
         num_good=num_good,
         share=num_good / num_judged if num_judged else None,
-        good_per_s=num_good / length_s if length_s > 0 else None,
+        good_per_s=per_second(num_good, length_s),
         attainment={name: sum(kept[name] for kept in verdicts) / num_judged for name in bounds} if num_judged else {},
     )
 

@@ -9,6 +9,8 @@ import msgspec
 
 from baton.core.metrics.facts import RequestFacts
 
+MIN_LENGTH_S = 1e-6
+
 
 class Span(NamedTuple):
     """Seconds since the run began, `[begin_s, end_s)`."""
@@ -42,6 +44,11 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     achieved_per_s: float | None  #: by when they were sent
 
 
+def per_second(amount: float, length_s: float) -> float | None:
+    """None over a time too short for a clock to tell."""
+    return amount / length_s if length_s >= MIN_LENGTH_S else None
+
+
 def span_of(facts: Sequence[RequestFacts]) -> Span:
     """From when the first request was due until the last one that was sent was over."""
     if not facts:
@@ -71,16 +78,15 @@ def concurrency(facts: Sequence[RequestFacts], span: Span) -> Concurrency:
     for _, change in changes:
         now += change
         most = max(most, now)
-    return Concurrency(mean=area / span.length_s if span.length_s > 0 else None, max=most)
+    return Concurrency(mean=per_second(area, span.length_s), max=most)
 
 
 def request_rate(facts: Sequence[RequestFacts]) -> Rate:
     return Rate(
-        asked_per_s=_per_second([row.scheduled_s for row in facts]),
-        achieved_per_s=_per_second([row.sent_s for row in facts if row.sent_s is not None]),
+        asked_per_s=_rate([row.scheduled_s for row in facts]),
+        achieved_per_s=_rate([row.sent_s for row in facts if row.sent_s is not None]),
     )
 
 
-def _per_second(times: list[float]) -> float | None:
-    length = max(times) - min(times) if times else 0.0
-    return (len(times) - 1) / length if length > 0 else None
+def _rate(times: list[float]) -> float | None:
+    return per_second(len(times) - 1, max(times) - min(times)) if times else None

@@ -10,7 +10,7 @@ import msgspec
 from baton.core.metrics.chunk_tokens import chunk_tokens
 from baton.core.metrics.definitions import failure_of, figures, is_success
 from baton.core.metrics.facts import RequestFacts
-from baton.core.metrics.load import Span, open_intervals, span_of
+from baton.core.metrics.load import MIN_LENGTH_S, Span, open_intervals, span_of
 from baton.core.metrics.percentiles import percentile
 from baton.core.metrics.summary import measured
 
@@ -71,7 +71,7 @@ class _Bins:
         self.span = span
         self.bin_s = bin_s or _round_up(span.length_s / MAX_BINS)
         # a rest of rounding is no bin of its own
-        self.count = max(1, math.ceil(span.length_s / self.bin_s - 1e-9))
+        self.count = max(1, math.ceil(span.length_s / self.bin_s - MIN_LENGTH_S))
 
     def place(self, time_s: float) -> int:
         return min(max(int((time_s - self.span.begin_s) / self.bin_s), 0), self.count - 1)
@@ -83,7 +83,7 @@ class _Bins:
 
     def width_s(self, index: int) -> float:
         begin, end = self.edges(index)
-        return end - begin if end > begin else self.bin_s
+        return end - begin if end - begin >= MIN_LENGTH_S else self.bin_s
 
     def rates(self, events: Iterable[tuple[float, float]]) -> tuple[float, ...]:
         """Of (time, amount), per second."""

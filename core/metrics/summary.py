@@ -14,7 +14,7 @@ from baton.core.errors import InvariantViolated
 from baton.core.metrics.definitions import Figures, failure_of, figures, is_success, schedule_lag, values
 from baton.core.metrics.facts import Phase, RequestFacts
 from baton.core.metrics.goodput import NO_SLO, Goodput, Slo, goodput
-from baton.core.metrics.load import Concurrency, Rate, Span, concurrency, request_rate, span_of
+from baton.core.metrics.load import Concurrency, Rate, Span, concurrency, per_second, request_rate, span_of
 from baton.core.metrics.percentiles import Distribution, describe
 
 MAX_SCHEDULE_LAG_S = 0.05  #: p99 past it: the client was too slow for the load
@@ -116,14 +116,14 @@ def _throughput(good: Sequence[Figures], length_s: float) -> Throughput:
         if row.input_tokens is not None and row.cached_tokens is not None
     ]
 
-    def per_second(counts: Sequence[int]) -> float | None:
-        return sum(counts) / length_s if length_s > 0 and len(counts) == len(good) else None
+    def rate(counts: Sequence[int]) -> float | None:
+        return per_second(sum(counts), length_s) if len(counts) == len(good) else None
 
     return Throughput(
-        requests_per_s=per_second([1] * len(good)),
-        output_tokens_per_s=per_second(outputs),
-        input_tokens_per_s=per_second(inputs),
-        uncached_input_tokens_per_s=per_second(computed),
+        requests_per_s=rate([1] * len(good)),
+        output_tokens_per_s=rate(outputs),
+        input_tokens_per_s=rate(inputs),
+        uncached_input_tokens_per_s=rate(computed),
     )
 
 

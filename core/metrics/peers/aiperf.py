@@ -8,7 +8,8 @@ from baton.core.metrics.chunk_tokens import num_output_tokens
 from baton.core.metrics.definitions import chunk_gaps
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.goodput import NO_SLO, Slo
-from baton.core.metrics.peers.clock import Board, input_tokens, per_second, start
+from baton.core.metrics.load import per_second
+from baton.core.metrics.peers.clock import Board, input_tokens, start
 from baton.core.metrics.percentiles import describe
 
 
@@ -29,10 +30,10 @@ def board(rows: Sequence[RequestFacts], completed: Sequence[RequestFacts], slo: 
         "request_latency_s": describe(latencies),
         "output_token_throughput_per_user": describe(1.0 / value for value in known if value > 0),
     }, {
-        "request_throughput": per_second(len(completed), begin, end),
-        "output_token_throughput": per_second(num_output, begin, end),
-        "total_token_throughput": per_second(input_tokens(completed) + num_output, begin, end),
-        "goodput": None if slo == NO_SLO else per_second(num_good, begin, end),
+        "request_throughput": per_second(len(completed), end - begin),
+        "output_token_throughput": per_second(num_output, end - begin),
+        "total_token_throughput": per_second(input_tokens(completed) + num_output, end - begin),
+        "goodput": None if slo == NO_SLO else per_second(num_good, end - begin),
     }
 
 

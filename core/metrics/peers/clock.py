@@ -20,10 +20,6 @@ def start(row: RequestFacts) -> float:
     return row.scheduled_s if row.dispatched_s is None else row.dispatched_s
 
 
-def per_second(amount: float, begin_s: float, end_s: float) -> float | None:
-    return amount / (end_s - begin_s) if end_s > begin_s else None
-
-
 def input_tokens(rows: Sequence[RequestFacts]) -> int:
     """What `usage` says, where it does."""
     return sum(max(row.num_input_tokens, 0) for row in rows)

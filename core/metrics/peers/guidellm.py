@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from baton.core.metrics.chunk_tokens import num_output_tokens
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.goodput import Slo
-from baton.core.metrics.peers.clock import Board, input_tokens, per_second, start
+from baton.core.metrics.load import per_second
+from baton.core.metrics.peers.clock import Board, input_tokens, start
 from baton.core.metrics.percentiles import describe_weighted
 
 
@@ -28,9 +29,9 @@ def board(rows: Sequence[RequestFacts], completed: Sequence[RequestFacts], slo: 
         ),
         "request_latency_s": describe_weighted((_end(row) - start(row), 1.0) for row in completed),
     }, {
-        "requests_per_second": per_second(len(completed), begin, end),
-        "output_tokens_per_second": per_second(num_output, begin, end),
-        "tokens_per_second": per_second(input_tokens(completed) + num_output, begin, end),
+        "requests_per_second": per_second(len(completed), end - begin),
+        "output_tokens_per_second": per_second(num_output, end - begin),
+        "tokens_per_second": per_second(input_tokens(completed) + num_output, end - begin),
     }
 
 

@@ -9,7 +9,8 @@ from baton.core.metrics.chunk_tokens import num_output_tokens
 from baton.core.metrics.definitions import failure_of
 from baton.core.metrics.facts import Failure, RequestFacts
 from baton.core.metrics.goodput import NO_SLO, Slo
-from baton.core.metrics.peers.clock import UNNOTICED, Board, input_tokens, per_second, start
+from baton.core.metrics.load import per_second
+from baton.core.metrics.peers.clock import UNNOTICED, Board, input_tokens, start
 from baton.core.metrics.percentiles import describe
 
 
@@ -38,10 +39,10 @@ def board(rows: Sequence[RequestFacts], completed: Sequence[RequestFacts], slo: 
         "itl_s": describe(after - before for times in events for before, after in pairwise(times)),
         "e2el_s": describe(e2el),
     }, {
-        "request_throughput": per_second(len(completed), begin, end),
-        "output_throughput": per_second(sum(counts), begin, end),
-        "total_token_throughput": per_second(input_tokens(completed) + sum(counts), begin, end),
-        "request_goodput": None if slo == NO_SLO else per_second(_num_good(slo, ttft, tpot, e2el), begin, end),
+        "request_throughput": per_second(len(completed), end - begin),
+        "output_throughput": per_second(sum(counts), end - begin),
+        "total_token_throughput": per_second(input_tokens(completed) + sum(counts), end - begin),
+        "request_goodput": None if slo == NO_SLO else per_second(_num_good(slo, ttft, tpot, e2el), end - begin),
     }
 
 

@@ -17,7 +17,7 @@ CHARS_PER_TOKEN = 5
 
 
 def answer(
-    chunks: Sequence[tuple[float, int]], *, at: float = 0.0, is_counted: bool = False, **changes: Any
+    chunks: Sequence[tuple[float, int]], /, *, at: float = 0.0, is_counted: bool = False, **changes: Any
 ) -> RequestFacts:
     """A success whose chunks (seconds after sending, tokens) come as said, the usage with the last one.
 
@@ -74,11 +74,11 @@ def a_report(facts: Sequence[RequestFacts], **changes: Any) -> Report:
 
 @st.composite
 def requests(draw: st.DrawFn) -> RequestFacts:
-    """Any success, with or without counts, in chunks of any size."""
-    gaps = draw(st.lists(st.tuples(st.floats(0.0, 3.0), st.integers(1, 9)), min_size=1, max_size=12))
-    times = [sum(gap for gap, _ in gaps[: index + 1]) for index in range(len(gaps))]
+    """Any success, with or without counts, in chunks of any size, at whole microseconds."""
+    gaps = draw(st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(1, 9)), min_size=1, max_size=12))
+    times = [sum(gap for gap, _ in gaps[: index + 1]) / 1e6 for index in range(len(gaps))]
     return answer(
         [(time_s, tokens) for time_s, (_, tokens) in zip(times, gaps, strict=True)],
-        at=draw(st.floats(0.0, 100.0)),
+        at=draw(st.integers(0, 100_000_000)) / 1e6,
         is_counted=draw(st.booleans()),
     )

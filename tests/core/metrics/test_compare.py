@@ -1,0 +1,56 @@
+"""Two runs over the requests common to both."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baton.core.metrics.compare import NotComparable, RunFiles, compare
+from baton.core.metrics.facts import Failure
+from tests.core.metrics.stub import a_report, answer, failed, fixed_schedule, renumbered, requests
+
+
+def run(rows, **changes) -> RunFiles:
+    return RunFiles(a_report(rows, **changes), rows)
+
+
+@given(st.lists(requests(), min_size=1, max_size=8))
+def test_a_run_is_its_own_equal(drawn):
+    rows = renumbered(drawn)
+    found = compare(run(rows), run(rows))
+    assert (found.num_common, found.only_first, found.only_second, found.neither) == (len(rows), 0, 0, 0)
+    assert {"ttft_s", "e2e_s", "longest_gap_s"} <= set(found.differences)
+    for difference in found.differences.values():
+        assert difference.difference == 0.0
+        assert difference.ratio == (1.0 if difference.first else None)
+
+
+def test_medians_are_of_the_requests_that_succeeded_in_both():
+    first = renumbered([answer([(0.1, 1)]), answer([(0.3, 1)]), answer([(9.0, 1)]), failed(Failure.LOST)])
+    second = renumbered([answer([(0.2, 1)]), answer([(0.6, 1)]), failed(Failure.REFUSED), failed(Failure.LOST)])
+    second.append(msgspec.structs.replace(fixed_schedule(), index=7))
+    found = compare(run(first), run(second))
+    assert (found.num_common, found.only_first, found.only_second, found.neither) == (2, 1, 1, 1)
+    ttft = found.differences["ttft_s"]
+    assert (ttft.first, ttft.second) == (pytest.approx(0.2), pytest.approx(0.4))
+    assert (ttft.difference, ttft.ratio) == (pytest.approx(0.2), pytest.approx(2.0))
+    assert "tpot_s" not in found.differences
+
+
+def test_requests_are_matched_by_index_in_whatever_order_they_ended():
+    rows = renumbered([answer([(0.1 * (i + 1), 1)]) for i in range(5)])
+    assert compare(run(rows), run(rows[::-1])).differences["ttft_s"].ratio == 1.0
+
+
+def test_another_plan_is_refused_and_other_cautions_are_said():
+    rows = [fixed_schedule()]
+    with pytest.raises(NotComparable):
+        compare(run(rows), run(rows, plan_fingerprint="0"))
+    assert compare(run(rows), run(rows, machine={"cpu": "other"})).cautions == ("machines differ: cpu",)
+
+
+def test_nothing_in_common_has_no_differences():
+    found = compare(run([fixed_schedule()]), run([failed(Failure.LOST)]))
+    assert (found.num_common, found.only_first, found.differences) == (0, 1, {})

@@ -1,0 +1,33 @@
+"""A summary as rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from baton.core.metrics.definitions import UNITS
+from baton.core.metrics.facts import Failure
+from baton.core.metrics.goodput import Slo
+from baton.core.metrics.summary import summarize
+from baton.core.metrics.table import COLUMNS, rows
+from tests.core.metrics.stub import failed, fixed_schedule, renumbered
+
+
+def test_every_defined_value_has_one_row():
+    summary = summarize(renumbered([fixed_schedule(), failed(Failure.REFUSED)]), slo=Slo(ttft_s=1.0))
+    table = {(figure, statistic): (unit, value) for figure, unit, statistic, value in rows(summary)}
+    assert len(table) == len(list(rows(summary)))
+    assert table["requests", "planned"] == ("requests", 2)
+    assert table["failures", "refused"] == ("requests", 1)
+    assert table["itl_s", "p99"] == ("s", pytest.approx(0.01))
+    assert table["itl_s", "count"] == ("values", 20)
+    assert table["goodput", "share"] == ("share", 0.5)
+    assert table["slo_attainment", "ttft_s"] == ("share", 0.5)
+    assert {figure for figure, statistic in table if statistic == "count" and figure in UNITS} == set(UNITS)
+    assert all(len(row) == len(COLUMNS) and row[3] is not None for row in rows(summary))
+
+
+def test_what_is_undefined_has_no_row():
+    found = {(figure, statistic) for figure, _, statistic, _ in rows(summarize([]))}
+    assert ("requests", "throughput") not in found
+    assert ("ttft_s", "p50") not in found
+    assert ("ttft_s", "count") in found
