@@ -69,6 +69,7 @@ async def test_models_are_listed_and_what_is_not_served_is_not_found(rig: Rig, c
         (Reason.DEADLINE, openai.InternalServerError, 504),
         (Reason.INTERNAL, openai.InternalServerError, 500),
         (Reason.NEVER_FITS, openai.BadRequestError, 400),
+        (Reason.GRAMMAR_FAILED, openai.UnprocessableEntityError, 422),
     ],
 )
 async def test_an_end_without_an_answer_is_raised(

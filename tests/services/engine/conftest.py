@@ -73,6 +73,7 @@ class Runner:
 
     def __init__(self, device: Device[Any]) -> None:
         self.device = device
+        self.failed: list[int] = []  #: sequences whose grammar could not go on in the last step
         self._step_id = 0
         self._new: list[NewSequence] = []
         self._copies: list[CopyBlock] = []
@@ -95,6 +96,7 @@ class Runner:
         self.device.wait(completion)
         result = self.device.collect(plan.step_id)
         assert [item.num_computed for item in result.items] == [item.num_tokens for item in planned]
+        self.failed = [item.seq_id for item in result.items if item.grammar_failed]
         return {item.seq_id: item.sampled for item in result.items}
 
     def generate(

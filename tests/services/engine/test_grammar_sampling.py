@@ -27,6 +27,7 @@ from baton.services.grammar.matcher import Matchers
 from baton.services.grammar.vocabulary import Vocabulary
 from baton.services.model.tiny import byte_tokenizer
 from tests.services.engine.conftest import Runner, pack
+from tests.support.grammars import NUM_LETTERS, failing_after_letters
 
 VOCAB_SIZE = 260
 ENDS = (257, 259)
@@ -212,10 +213,13 @@ def test_a_grammar_that_fails_ends_its_own_row_and_no_other() -> None:
     greedy = SamplingParams(max_tokens=9, temperature=0.0)
     broken = SamplingParams(max_tokens=9, temperature=0.0, grammar="start: (")
     plain = DeviceSequence(NewSequence(2, pack(PROMPT), 2, greedy, 0))
+    ended = sequence_of(masks, broken, [])
     logits = torch.zeros(2, VOCAB_SIZE)
     logits[:, 5] = 1.0
-    drawn = sample_rows(logits, [sequence_of(masks, broken, []), plain], [1, 1])
+    assert not ended.grammar_failed  # nothing was sampled yet
+    drawn = sample_rows(logits, [ended, plain], [1, 1])
     assert [row[0].token for row in drawn] == [257, 5]
+    assert (ended.grammar_failed, plain.grammar_failed) == (True, False)
     assert masks.matchers.num_failed == 1
     masks.close()
 
@@ -254,6 +258,27 @@ def test_the_fake_device_keeps_to_a_grammar(masks: GrammarMasks, seed: int) -> N
     params = SamplingParams(max_tokens=5, seed=seed, grammar=sources.regex("[0-9]{3}x"))
     outputs = [token.token for token in runner.generate(1, PROMPT, params, [], [0])]
     jsonschema.validate(told(outputs), {"pattern": "^[0-9]{3}x$"})
+
+
+@pytest.mark.parametrize("kind", ["cpu", "fake"])
+def test_devices_say_which_grammar_failed_and_from_when_on(tiny_folder: Path, kind: str) -> None:
+    """Beside it runs one whose grammar is complete after three letters, which is no failure."""
+    masks = GrammarMasks(Matchers(Vocabulary(json.dumps(byte_tokenizer()), VOCAB_SIZE, ENDS)))
+    runner = cpu_runner(tiny_folder, masks) if kind == "cpu" else Runner(FakeDevice(24, 16))
+    runner.device.use_grammars(masks)
+    failing = SamplingParams(max_tokens=99, seed=1, grammar=sources.lark(failing_after_letters()))
+    complete = SamplingParams(max_tokens=99, seed=1, grammar=sources.regex("[a-z]{3}"))
+    runner.add(1, PROMPT, failing)
+    runner.add(2, PROMPT, complete)
+    assert runner.step((1, 0, 1, 0, [0, 1, 2]), (2, 0, 1, 0, [3, 4, 5])) == {1: (), 2: ()}
+    outputs: dict[int, list[int]] = {1: [], 2: []}
+    for position in range(1, NUM_LETTERS + 4):
+        assert runner.failed == ([1] if len(outputs[1]) > NUM_LETTERS else [])
+        for seq_id, (sampled,) in runner.step(*((seq_id, position, 1, 1, []) for seq_id in (1, 2))).items():
+            outputs[seq_id].append(sampled.token)
+    assert set(outputs[1][:NUM_LETTERS]) <= set(range(ord("a"), ord("z") + 1))
+    assert {*outputs[1][NUM_LETTERS:], *outputs[2][3:]} <= set(ENDS)
+    masks.close()
 
 
 def test_a_device_without_a_vocabulary_rejects_grammars() -> None:

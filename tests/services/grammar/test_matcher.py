@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 from baton.services.grammar import sources
 from baton.services.grammar.matcher import Matchers
+from baton.services.grammar.probe import find_fault
 from baton.services.grammar.vocabulary import Vocabulary
+from baton.services.model.tiny import byte_tokenizer
 from tests.services.grammar.conftest import ENDS
+from tests.support.grammars import NUM_LETTERS, failing_after_letters
 
 CHOICE = sources.choice(["ab", "ac", "abc"])
 A, B, C = b"abc"
@@ -28,6 +32,7 @@ def test_ends_are_allowed_once_the_grammar_may_end_and_alone_once_it_is_complete
     assert allowed(matchers, CHOICE, [A, C]) == ENDS
     assert allowed(matchers, CHOICE, [A, B, 259]) == ENDS
     assert allowed(matchers, CHOICE, [A, B, C, 257, 257, 259]) == ENDS
+    assert not matchers.start(CHOICE, [A, B, C, 257]).mask().is_of_failure
     assert matchers.num_failed == 0
 
 
@@ -53,10 +58,47 @@ def test_a_matcher_that_cannot_go_on_allows_only_ends_and_is_counted_once(vocabu
     matcher = matchers.start(grammar, [C, A, 5000])
     for _ in range(2):
         assert matcher.mask().token_ids().tolist() == ENDS
+        assert matcher.mask().is_of_failure
         matcher.take(B)
     assert matchers.num_failed == len(told) == 1
     assert told[0]
     assert allowed(matchers, sources.choice(["b"]), []) == [B]
+
+
+def test_a_grammar_that_passed_the_check_may_fail_later_and_says_so_from_there_on(vocabulary: Vocabulary) -> None:
+    grammar = sources.lark(failing_after_letters())
+    assert find_fault(vocabulary, grammar) == ""
+    told: list[str] = []
+    matchers = Matchers(vocabulary, on_failure=told.append)
+    matcher = matchers.start(grammar)
+    letters = [A + number % 26 for number in range(NUM_LETTERS)]
+    for letter in letters:
+        mask = matcher.mask()
+        assert mask.token_ids().tolist() == list(range(A, A + 26))
+        assert not mask.is_of_failure
+        matcher.take(letter)
+    for state in (matcher, matchers.start(grammar, letters)):  # as it is for whoever takes the output over
+        assert state.mask().is_of_failure
+        assert state.mask().token_ids().tolist() == ENDS
+    assert matchers.num_failed == len(told) == 2
+
+
+@pytest.mark.parametrize(("size", "text"), [(100, "Ad"), (96, "A`"), (100, "Ae")])
+def test_a_grammar_that_only_tokens_go_on_with_which_the_model_has_not_has_failed(size: int, text: str) -> None:
+    """The tokenizer has all bytes, the model the first `size`."""
+    vocabulary = Vocabulary(json.dumps(byte_tokenizer()), size, (0,))
+    matcher = Matchers(vocabulary).start(sources.choice([text]))
+    assert matcher.mask().token_ids().tolist() == [ord("A")]
+    matcher.take(ord("A"))
+    mask = matcher.mask()
+    assert (mask.token_ids().tolist(), mask.is_of_failure) == ([0], True)
+
+
+def test_the_last_of_the_models_tokens_is_one_to_go_on_with() -> None:
+    for size in (97, 104):
+        vocabulary = Vocabulary(json.dumps(byte_tokenizer()), size, (0,))
+        mask = Matchers(vocabulary).start(sources.choice([chr(size - 1)])).mask()
+        assert (mask.token_ids().tolist(), mask.is_of_failure) == ([size - 1], False)
 
 
 def test_an_output_longer_than_what_the_library_may_learn_goes_on_and_disturbs_no_other(vocabulary: Vocabulary) -> None:

@@ -151,6 +151,7 @@ REFUSALS = [
     (Reason.NEVER_FITS, 400, False),
     (Reason.DEADLINE, 504, False),
     (Reason.TOO_MANY_ATTEMPTS, 503, True),
+    (Reason.GRAMMAR_FAILED, 422, False),
     (Reason.STEP_FAILED, 500, False),
     (Reason.INTERNAL, 500, False),
 ]
