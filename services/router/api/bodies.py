@@ -1,6 +1,7 @@
 """Bodies of the two completion endpoints, typed. A field that is not here is refused by name, never ignored.
 
-`null` means the default, as clients send it. Ranges are checked in `completion_ask` and `chat_ask`.
+`null` means the default, as clients send it. A field of type None is one of OpenAI's API that is not served, and that
+clients who leave it out write as null. Ranges are checked in `completion_ask` and `chat_ask`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from baton.services.router.tools.types import Tool, ToolCall, ToolChoice
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_usage: bool | None = None  #: a last event with the usage
     continuous_usage_stats: bool | None = None  #: the usage so far in every event
+    include_obfuscation: Literal[False] | None = None  #: events carry nothing but the answer
 
 
 class TextFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
@@ -88,6 +90,7 @@ class CompletionBody(CommonBody, frozen=True, kw_only=True, forbid_unknown_field
 class TextPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["text"]
     text: str
+    prompt_cache_breakpoint: None = None
 
 
 class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,3 +123,13 @@ class ChatBody(CommonBody, frozen=True, kw_only=True, forbid_unknown_fields=True
     modalities: list[Literal["text"]] | None = None
     prompt_cache_key: str | None = None  #: where equal prompts meet is decided by their blocks
     safety_identifier: str | None = None  #: as `user`
+    audio: None = None
+    function_call: None = None
+    functions: None = None
+    moderation: None = None
+    prediction: None = None
+    prompt_cache_options: None = None
+    prompt_cache_retention: None = None
+    reasoning_effort: None = None
+    verbosity: None = None
+    web_search_options: None = None

@@ -1,7 +1,7 @@
 """Body of /v1/responses, typed as OpenAI's API has it. A field that is not here is refused by name, never ignored.
 
 `null` means the default. What OpenAI's API has and this one does not, but clients send with a value that changes
-nothing, is typed here and refused by `responses_ask` with any other value.
+nothing, is typed here and refused by `responses_ask` with any other value; a field of type None takes only null.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 class InputText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="input_text"):
     text: str
+    prompt_cache_breakpoint: None = None
 
 
 class PlainText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
@@ -54,6 +55,7 @@ class CallItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     status: ItemStatus | None = None
     caller: None = None
     namespace: None = None
+    is_async: None = msgspec.field(default=None, name="async")
 
 
 class ResultItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="function_call_output"):
@@ -64,6 +66,8 @@ class ResultItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     id: str | None = None
     status: ItemStatus | None = None
     caller: None = None
+    name: None = None
+    namespace: None = None
 
 
 InputItem = MessageItem | CallItem | ResultItem
@@ -76,6 +80,10 @@ class FunctionTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
     description: str | None = None
+    allowed_callers: None = None
+    defer_loading: None = None
+    is_async: None = msgspec.field(default=None, name="async")
+    output_schema: None = None
 
 
 class FunctionChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="function"):
@@ -101,6 +109,9 @@ class TextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effort: str | None = None
     summary: str | None = None
+    context: None = None
+    generate_summary: None = None
+    mode: None = None
 
 
 class ResponseStreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +149,13 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_tool_calls: int | None = None
     safety_identifier: str | None = None  #: as `user`
     prompt_cache_key: str | None = None  #: where equal prompts meet is decided by their blocks
+    access_programs: None = None
+    background_options: None = None
+    context_management: None = None
+    image: None = None
+    moderation: None = None
+    prompt_cache_options: None = None
+    prompt_cache_retention: None = None
     seed: int | None = None
     cache_salt: str | None = None  #: prompts share cached blocks only under the same salt
     priority: int | None = None  #: 0 is the most urgent

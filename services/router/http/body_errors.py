@@ -30,7 +30,10 @@ def type_error(text: str, body_type: Any, inside: str = "") -> ApiError:
         if named[1] == "unknown":
             return invalid(f"{param} is not supported", param, "unsupported_parameter")
         return invalid(f"{param} is missing", param, "invalid_type")
-    if wrong := EXPECTED.fullmatch(said):
+    wrong = EXPECTED.fullmatch(said)
+    if wrong and wrong[1] == "null":  # of OpenAI's API, and not served
+        return invalid(f"{param} is not supported", param, "unsupported_parameter")
+    if wrong:
         said = f"expected {json_words(wrong[1])}, got {json_words(wrong[2])}"
     elif wrong := VALUE.fullmatch(said):
         said = f"{_shortened(wrong[1])} is not allowed"
