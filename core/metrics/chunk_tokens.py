@@ -37,15 +37,22 @@ def share(total: int, weights: list[int]) -> tuple[int, ...]:
     if not any(weights):
         weights = [1] * len(weights)
     sums = list(accumulate(weights))
+    whole = sums[-1]
+    fair = [(2 * total * running + whole) // (2 * whole) for running in sums]
+    shares = tuple(end - begin for begin, end in pairwise((0, *fair)))
+    return shares if min(shares) > 0 else _with_floors(total, fair)
+
+
+def _with_floors(total: int, fair: list[int]) -> tuple[int, ...]:
+    """Move the ends of fair shares as little as gives everyone, or else the first and the last, at least one."""
     ends = [0]
-    for index, running in enumerate(sums):
-        num_after = len(sums) - 1 - index
-        fair = (2 * total * running + sums[-1]) // (2 * sums[-1])
-        if total >= len(sums):
-            ends.append(min(max(fair, ends[-1] + 1), total - num_after))
+    for index, end in enumerate(fair):
+        num_after = len(fair) - 1 - index
+        if total >= len(fair):
+            ends.append(min(max(end, ends[-1] + 1), total - num_after))
         else:
             kept_back = min(num_after, 1, max(total - 1, 0))
-            ends.append(min(max(fair, ends[-1], 1), total - kept_back))
+            ends.append(min(max(end, ends[-1], 1), total - kept_back))
     return tuple(end - begin for begin, end in pairwise(ends))
 
 

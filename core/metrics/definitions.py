@@ -37,7 +37,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     ttft_from_schedule_s: float | None  #: due → first chunk
     e2e_s: float | None  #: sending → end
     e2e_from_schedule_s: float | None  #: due → end
-    tpot_s: float | None  #: (end − first chunk) / (output tokens − 1); None below two tokens
+    tpot_s: float | None  #: see `time_per_output_token`
     itl_s: tuple[float, ...]  #: see `token_latencies`
     chunk_gap_s: tuple[float, ...]  #: between chunks, one value for each chunk but the first
     longest_gap_s: float | None  #: the longest time without news after the first chunk, the wait for the end included
@@ -49,21 +49,20 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(facts: RequestFacts) -> Figures:
     """All figures of a request, however it ended; `is_success` says whether they count."""
-    first = facts.chunks[0].time_s if facts.chunks else None
-    tokens = num_output_tokens(facts)
+    gaps = chunk_gaps(facts)
     return Figures(
-        ttft_s=_between(facts.sent_s, first),
-        ttft_from_schedule_s=_between(facts.scheduled_s, first),
+        ttft_s=_between(facts.sent_s, _first_text(facts)),
+        ttft_from_schedule_s=ttft_from_schedule(facts),
         e2e_s=_between(facts.sent_s, facts.done_s),
-        e2e_from_schedule_s=_between(facts.scheduled_s, facts.done_s),
-        tpot_s=_time_per_output_token(first, facts.done_s, tokens),
+        e2e_from_schedule_s=e2e_from_schedule(facts),
+        tpot_s=time_per_output_token(facts),
         itl_s=token_latencies(facts),
-        chunk_gap_s=chunk_gaps(facts),
-        longest_gap_s=_longest_gap(facts),
+        chunk_gap_s=gaps,
+        longest_gap_s=_longest_gap(facts, gaps),
         schedule_lag_s=schedule_lag(facts),
         input_tokens=_known(facts.num_input_tokens),
         cached_tokens=_known(facts.num_cached_tokens),
-        output_tokens=tokens,
+        output_tokens=num_output_tokens(facts),
     )
 
 
@@ -83,6 +82,20 @@ def failure_of(facts: RequestFacts) -> Failure | None:
 def is_success(facts: RequestFacts) -> bool:
     """It has a finish reason and an end, did not fail and was not cancelled."""
     return failure_of(facts) is None and not facts.is_cancelled
+
+
+def ttft_from_schedule(facts: RequestFacts) -> float | None:
+    return _between(facts.scheduled_s, _first_text(facts))
+
+
+def e2e_from_schedule(facts: RequestFacts) -> float | None:
+    return _between(facts.scheduled_s, facts.done_s)
+
+
+def time_per_output_token(facts: RequestFacts) -> float | None:
+    """(end − first chunk) / (output tokens − 1); None below two tokens."""
+    after_first, tokens = _between(_first_text(facts), facts.done_s), num_output_tokens(facts)
+    return after_first / (tokens - 1) if after_first is not None and tokens is not None and tokens > 1 else None
 
 
 def schedule_lag(facts: RequestFacts) -> float | None:
@@ -109,7 +122,9 @@ def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
 
 
 def chunk_gaps(facts: RequestFacts) -> tuple[float, ...]:
-    return tuple(after.time_s - before.time_s for before, after in pairwise(facts.chunks))
+    """Between each two chunks."""
+    times = [chunk.time_s for chunk in facts.chunks]
+    return tuple([after - before for before, after in pairwise(times)])
 
 
 def values(rows: Iterable[Figures]) -> dict[str, list[float]]:
@@ -133,14 +148,12 @@ def _known(count: int) -> int | None:
     return None if count == UNKNOWN else count
 
 
-def _time_per_output_token(first: float | None, done: float | None, tokens: int | None) -> float | None:
-    if first is None or done is None or tokens is None or tokens < 2:
-        return None
-    return (done - first) / (tokens - 1)
+def _first_text(facts: RequestFacts) -> float | None:
+    return facts.chunks[0].time_s if facts.chunks else None
 
 
-def _longest_gap(facts: RequestFacts) -> float | None:
+def _longest_gap(facts: RequestFacts, gaps: tuple[float, ...]) -> float | None:
     """Whoever reads along does not know that the text is over before the end, so the wait for it is a gap as well."""
     if not facts.chunks or facts.done_s is None:
         return None
-    return max((*chunk_gaps(facts), facts.done_s - facts.chunks[-1].time_s))
+    return max((*gaps, facts.done_s - facts.chunks[-1].time_s))

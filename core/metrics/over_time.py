@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from baton.core.metrics.chunk_tokens import chunk_tokens
-from baton.core.metrics.definitions import failure_of, figures, is_success
+from baton.core.metrics.definitions import (
+    e2e_from_schedule,
+    failure_of,
+    is_success,
+    time_per_output_token,
+    ttft_from_schedule,
+)
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.load import MIN_LENGTH_S, Span, open_intervals, span_of
 from baton.core.metrics.percentiles import percentile
@@ -43,7 +49,6 @@ def over_time(facts: Iterable[RequestFacts], bin_s: float | None = None, span: S
     rows = measured(facts)
     bins = _Bins(span_of(rows) if span is None else span, bin_s)
     good = [row for row in rows if is_success(row)]
-    shown = [(row.scheduled_s, figures(row)) for row in good]
     failed = [row for row in rows if failure_of(row) is not None]
     tokens = [
         (chunk.time_s, float(count))
@@ -58,9 +63,9 @@ def over_time(facts: Iterable[RequestFacts], bin_s: float | None = None, span: S
         failed_per_s=bins.rates([(row.scheduled_s if row.done_s is None else row.done_s, 1.0) for row in failed]),
         output_tokens_per_s=bins.rates(tokens),
         concurrency=bins.concurrency(rows),
-        ttft_from_schedule_s=bins.percentiles((due, row.ttft_from_schedule_s) for due, row in shown),
-        e2e_from_schedule_s=bins.percentiles((due, row.e2e_from_schedule_s) for due, row in shown),
-        tpot_s=bins.percentiles((due, row.tpot_s) for due, row in shown),
+        ttft_from_schedule_s=bins.percentiles((row.scheduled_s, ttft_from_schedule(row)) for row in good),
+        e2e_from_schedule_s=bins.percentiles((row.scheduled_s, e2e_from_schedule(row)) for row in good),
+        tpot_s=bins.percentiles((row.scheduled_s, time_per_output_token(row)) for row in good),
     )
 
 
