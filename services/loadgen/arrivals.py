@@ -60,17 +60,17 @@ def due_times(arrivals: Arrivals, rng: np.random.Generator, *, count: int = 0, d
 
 def _batches(arrivals: Arrivals, rng: np.random.Generator) -> Iterator[Times]:
     """Without end. Times at a constant rate and of bursts are products, so that no rounding adds up."""
-    numbers, start_s = np.arange(GAPS_AT_ONCE), 0.0
+    numbers, start_s = np.arange(GAPS_AT_ONCE, dtype=np.int64), 0.0
     while True:
         match arrivals.kind:
             case ArrivalKind.CONSTANT:
-                yield np.asarray(numbers / arrivals.rate, dtype=np.float64)
+                yield numbers / arrivals.rate
             case ArrivalKind.BURST:
-                yield (numbers // arrivals.burst_size) * arrivals.burst_every_s
+                yield (numbers // arrivals.burst_size).astype(np.float64) * arrivals.burst_every_s
             case ArrivalKind.POISSON | ArrivalKind.GAMMA:
                 shape = arrivals.burstiness if arrivals.kind == ArrivalKind.GAMMA else 1.0
                 gaps = rng.gamma(shape, 1 / (arrivals.rate * shape), GAPS_AT_ONCE)
-                times = start_s + np.cumsum(gaps)
+                times = np.asarray(start_s + np.cumsum(gaps), dtype=np.float64)
                 start_s = float(times[-1])
                 yield times
             case ArrivalKind.AUTO | ArrivalKind.TRACE | ArrivalKind.CLOSED:

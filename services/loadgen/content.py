@@ -13,14 +13,11 @@ import secrets
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from baton.services.loadgen.counted_text import CountedText
 from baton.services.loadgen.number_streams import NumberStreams
-from baton.services.loadgen.pieces import ASSUMED, CountTokens, PieceSet, pieces_for, token_counter
+from baton.services.loadgen.pieces import ASSUMED, PieceSet, pieces_for, token_counter
 from baton.services.loadgen.plan import PlannedRequest
-
-MAX_ROUNDS = 40  #: in which a text's number of tokens is made right
 
 
 class ContentKind(enum.StrEnum):
@@ -59,18 +56,20 @@ class Content:
     def __init__(self, settings: ContentSettings) -> None:
         self._settings = settings
         self._streams = NumberStreams(settings.seed, settings.salt)
-        self._count_tokens: CountTokens | None = None
         self._pieces: PieceSet = ASSUMED
+        self._counted: CountedText | None = None
         if settings.kind == ContentKind.TEXT and settings.tokenizer:
-            self._count_tokens = token_counter(Path(settings.tokenizer))
-            self._pieces = pieces_for(self._count_tokens)
+            count_tokens = token_counter(Path(settings.tokenizer))
+            self._pieces = pieces_for(count_tokens)
+            if not self._pieces.is_one_token_each:
+                self._counted = CountedText(self._streams, self._pieces, count_tokens)
         mark = hashlib.blake2b(f"{settings.seed}/{settings.salt}".encode(), digest_size=6).hexdigest()
         self._mark = f"[{mark}] "
 
     @property
     def is_count_assumed(self) -> bool:
         """Whether lengths of text rest on the assumption that each word is one token: a report has to say so."""
-        return self._settings.kind == ContentKind.TEXT and self._count_tokens is None
+        return self._settings.kind == ContentKind.TEXT and not self._settings.tokenizer
 
     def prompt(self, request: PlannedRequest) -> Prompt:
         if request.text:
@@ -81,10 +80,10 @@ class Content:
             first, end = self._settings.first_token_id, self._settings.end_token_id
             ids = self._streams.of_request(request, end - first) + first
             return Prompt(token_ids=tuple(ids.tolist()))
+        if self._counted is not None:
+            return Prompt(text=self._counted.text(request))
         numbers = self._streams.of_request(request, len(self._pieces.pieces))
-        if self._count_tokens is None or self._pieces.is_one_token_each:
-            return Prompt(text=self._pieces.text(numbers))
-        return Prompt(text=self._counted(request, numbers, self._count_tokens))
+        return Prompt(text=self._pieces.text(numbers))
 
     def _marked(self, messages_json: str) -> str:
         """The mark goes to the first message whose content is a text."""
@@ -97,25 +96,3 @@ class Content:
                 message["content"] = msgspec.Raw(msgspec.json.encode(self._mark + content))
                 break
         return msgspec.json.encode(messages).decode()
-
-    def _counted(self, request: PlannedRequest, numbers: npt.NDArray[np.int64], count_tokens: CountTokens) -> str:
-        """The longest beginning with at most the wanted tokens, then a last piece that fits; the nearest where none
-        does. Equal beginnings of numbers remain equal beginnings of text."""
-        wanted = request.num_input_tokens
-        low, high = 0, len(numbers)  # pieces; one has at least a token
-        while low < high:
-            middle = (low + high + 1) // 2
-            if count_tokens(self._pieces.text(numbers[:middle])) <= wanted:
-                low = middle
-            else:
-                high = middle - 1
-        for dropped in range(min(low, 3) + 1):
-            text = self._pieces.text(numbers[: low - dropped])
-            if count_tokens(text) == wanted:
-                return text
-            lasts = self._streams.of_request_after(request, dropped * MAX_ROUNDS, MAX_ROUNDS, len(self._pieces.pieces))
-            for last in lasts.tolist():
-                longer = self._pieces.separator.join(filter(None, (text, self._pieces.pieces[last])))
-                if count_tokens(longer) == wanted:
-                    return longer
-        return self._pieces.text(numbers[: max(1, low)])

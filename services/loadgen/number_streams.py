@@ -40,10 +40,9 @@ class NumberStreams:
         parts.append(_numbers(self._own, request.index, wanted))
         return _scaled(np.concatenate(parts), below)
 
-    def of_request_after(self, request: PlannedRequest, first: int, count: int, below: int) -> npt.NDArray[np.int64]:
-        """`count` more of its own, which no prompt of right length has."""
-        numbers = _numbers(self._own, request.index, request.num_input_tokens + first + count)
-        return _scaled(numbers[request.num_input_tokens + first :], below)
+    def own_after(self, request: PlannedRequest, first: int, count: int, below: int) -> npt.NDArray[np.int64]:
+        """The `[first, first + count)` of a request's own stream."""
+        return _scaled(_numbers(self._own, request.index, first + count)[first:], below)
 
     def _of_blocks(self, runs: Iterable[BlockRun], block_size: int, wanted: int) -> Numbers:
         """The first `wanted`; fewer if the blocks hold no more."""
