@@ -38,7 +38,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_content_parts: int = 256  #: of one message
     max_tools: int = 128  #: of one request
     max_tools_bytes: int = 256 << 10  #: of all tools, as JSON
-    max_grammar_bytes: int = 64 << 10  #: of a schema or an expression
+    max_grammar_bytes: int = 64 << 10  #: of a schema, an expression or all choices, as the client sent it
     max_guided_choices: int = 1024  #: of one request
     max_waiting_grammars: int = 64  #: to be checked, one at a time
     tool_format: str = "auto"  #: how the model writes tool calls; auto: as its chat template says
@@ -46,6 +46,11 @@ class HttpConfig(msgspec.Struct, frozen=True):
     max_priority: int = 9  #: 0 is the most urgent and the default: a client can only stand back
     num_tokenizer_threads: int = 2  #: beside the event loop
     cors_allow_origins: tuple[str, ...] = ()  #: pages that browsers let call this; * for all; none by default
+
+    @property
+    def max_built_grammar_bytes(self) -> int:
+        """Of what is built around what a client sent: a text in quotes within a text in quotes."""
+        return 4 * self.max_grammar_bytes
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ class Front:
         api_keys = load_api_keys(config.api_keys_file, config.api_keys, ring.hash_key, config.max_priority)
         self.process = Process(life, settings, ring, lambda own: RosterWatch(RouterCore(own, knobs), self._on_roster))
         model, own = load_router_model(folder, ring.hash_key, config.tool_format), self.process.own
-        self._grammars = Checker(folder, max_bytes=config.max_grammar_bytes)
+        self._grammars = Checker(folder, max_bytes=config.max_built_grammar_bytes)
         self.front = FrontEnd(
             self.process.driver.post,
             model,

@@ -16,7 +16,7 @@ from baton.services.router.api.sampling import (
     prompt_logprobs,
     sampling_params,
 )
-from baton.services.router.api.structure import Structure, check_goes_with, structure_of
+from baton.services.router.api.structure import Structure, check_goes_with, check_size, structure_of
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import bad_grammar, invalid
 from baton.services.router.tools.detect import ToolFormat
@@ -86,6 +86,8 @@ def tooling(body: ChatBody, config: HttpConfig, tool_format: ToolFormat | None) 
         return Tooling(use, plan, Structure())
     check_goes_with(body, "tool_choice")
     try:
+        schemas = {tool.function.name: tool.function.parameters or {} for tool in use.callable_tools}
+        check_size(schemas, config, "what may be called")
         grammar = call_grammar(output_shape(tool_format, use))
     except BadGrammar as error:
         raise bad_grammar(str(error), "tools") from None

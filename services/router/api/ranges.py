@@ -26,6 +26,16 @@ def within(param: str, value: Number | None, default: Number, low: float, high: 
     return value
 
 
+def positive(param: str, value: Number | None, default: Number, high: float) -> Number:
+    """The same for an interval without its lower end, 0."""
+    if value is None:
+        return default
+    if not 0 < value <= high or not math.isfinite(value):
+        limit = f"must be greater than 0 and at most {bound(high)}"
+        raise invalid(f"{param} is {value}, {limit}", param, "out_of_range")
+    return value
+
+
 def at_most(param: str, num: int, limit: int, what: str) -> None:
     if num > limit:
         raise invalid(f"{param} has {num} {what}, the limit is {limit}", param, "too_many")

@@ -6,7 +6,7 @@ from typing import Any
 
 from baton.core.wire.sampling import SamplingParams
 from baton.services.router.api.bodies import ChatBody, CommonBody
-from baton.services.router.api.ranges import INT32_MAX, INT64, at_most, check_token_ids, within
+from baton.services.router.api.ranges import INT32_MAX, INT64, at_most, check_token_ids, positive, within
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import invalid
 
@@ -40,7 +40,8 @@ def output_length(body: CommonBody, config: HttpConfig, least: int, default: int
         within(param, max_tokens, 1, least, INT32_MAX)
     min_tokens = within("min_tokens", body.min_tokens, 0, 0, INT32_MAX)
     if max_tokens is not None and min_tokens > max_tokens:
-        raise invalid(f"min_tokens is {min_tokens}, {param} only {max_tokens}", "min_tokens", "out_of_range")
+        limit = f"must be at most {param}, which is {max_tokens}"
+        raise invalid(f"min_tokens is {min_tokens}, {limit}", "min_tokens", "out_of_range")
     return {"max_tokens": max_tokens, "max_tokens_default": config.default_max_tokens or default}
 
 
@@ -50,9 +51,6 @@ def sampling_params(
     """What shapes the distribution and ends it."""
     temperature = within("temperature", body.temperature, 1.0, 0, 2)
     top_k = within("top_k", body.top_k, 0, -1, INT32_MAX)
-    top_p = within("top_p", body.top_p, 1.0, 0, 1)
-    if top_p == 0:
-        raise invalid("top_p is 0, must be greater", "top_p", "out_of_range")
     stop_ids, bias = body.stop_token_ids or [], body.logit_bias or {}
     at_most("stop_token_ids", len(stop_ids), config.max_stop_token_ids, "ids")
     at_most("logit_bias", len(bias), config.max_logit_bias, "ids")
@@ -64,7 +62,7 @@ def sampling_params(
         max_tokens=1,
         temperature=temperature if temperature >= GREEDY_BELOW else 0.0,
         top_k=0 if top_k in ALL_CANDIDATES or top_k >= vocab_size else top_k,
-        top_p=top_p,
+        top_p=positive("top_p", body.top_p, 1.0, 1),
         min_p=within("min_p", body.min_p, 0.0, 0, 1),
         presence_penalty=within("presence_penalty", body.presence_penalty, 0.0, -2, 2),
         frequency_penalty=within("frequency_penalty", body.frequency_penalty, 0.0, -2, 2),
@@ -96,9 +94,6 @@ def common_fields(body: CommonBody, config: HttpConfig) -> dict[str, Any]:
     if salt is not None and not 1 <= len(salt.encode()) <= config.max_salt_bytes:
         limit = f"must have from 1 to {config.max_salt_bytes} bytes"
         raise invalid(f"cache_salt has {len(salt.encode())} bytes, {limit}", "cache_salt", "out_of_range")
-    timeout_s = within("timeout", body.timeout, config.default_timeout_s, 0, config.max_timeout_s)
-    if timeout_s == 0:
-        raise invalid("timeout is 0, must be greater", "timeout", "out_of_range")
     at_most("user", len(body.user or ""), 256, "characters")
     return {
         "has_seed": body.seed is not None,
@@ -111,5 +106,5 @@ def common_fields(body: CommonBody, config: HttpConfig) -> dict[str, Any]:
         "user": body.user or "",
         "cache_salt": salt or "",
         "priority_class": within("priority", body.priority, 0, 0, config.max_priority),
-        "timeout_s": float(timeout_s),
+        "timeout_s": float(positive("timeout", body.timeout, config.default_timeout_s, config.max_timeout_s)),
     }

@@ -49,7 +49,7 @@ class Connection(web.RequestHandler):
         """What could not be parsed. Its line in the access log has no method and no path: none are known."""
         if not isinstance(exc, HttpProcessingError):
             raise ConnectionError("the answer has begun and cannot become an error") from exc
-        entry, error = new_entry("", "", {}), parse_error(exc)
+        entry, error = new_entry("", "", {}), parse_error(exc, self.max_field_size)
         entry.status, entry.code = error.status, error.code or ""
         response = json_error(error, entry)
         response.force_close()
@@ -57,9 +57,12 @@ class Connection(web.RequestHandler):
         return response
 
 
-def parse_error(error: HttpProcessingError) -> ApiError:
-    if isinstance(error, LineTooLong) or "headers" in error.message.lower():
-        return ApiError(431, "the request's head is too large", code="head_too_large")
+def parse_error(error: HttpProcessingError, max_line_bytes: int) -> ApiError:
+    if isinstance(error, LineTooLong):
+        message = f"the request line or a header is too long, the limit is {max_line_bytes} bytes"
+        return ApiError(431, message, code="head_too_large")
+    if "headers" in error.message.lower():
+        return ApiError(431, "the request's head has far too many headers", code="head_too_large")
     return invalid("this is no valid HTTP request", code="invalid_http")
 
 

@@ -45,7 +45,7 @@ def tiny_router_model(folder: Path) -> RouterModel:
 @functools.cache
 def checker_of(folder: Path) -> Checker:
     """One for all rigs of a folder: its process takes a moment to begin."""
-    return Checker(folder)
+    return Checker(folder, max_bytes=HttpConfig(()).max_built_grammar_bytes)
 
 
 def prompt_ids(arrive: Arrive) -> list[int]:

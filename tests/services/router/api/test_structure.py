@@ -10,7 +10,7 @@ import pytest
 from baton.core.router.events import Arrive
 from baton.services.grammar import sources
 from baton.services.router.text.model_folder import RouterModel
-from tests.services.router.rig import Rig, open_rig
+from tests.services.router.rig import LIMITS, Rig, open_rig
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 NAMED = {"type": "json_schema", "json_schema": {"name": "thing", "schema": SCHEMA, "strict": True}}
@@ -66,6 +66,61 @@ async def test_a_grammar_that_cannot_be_used_is_a_422_that_names_its_field(
     assert (status, error["param"], error["code"]) == (422, param, "invalid_grammar"), answer
     assert rig.machine.events == []
     await rig.check_alive()
+
+
+MAX_BYTES = 65536
+
+
+def sized(field: str, num_bytes: int) -> Any:
+    """A value of the field that takes so many bytes, and compiles."""
+    if field == "guided_regex":
+        return "a" * num_bytes
+    if field == "guided_grammar":
+        return 'start: "a"\n//' + "\"" * (num_bytes - 13)
+    if field == "guided_choice":
+        return ["é" * (num_bytes // 4), "b" * (num_bytes - 2 * (num_bytes // 4))]
+    empty = {"type": "object", "description": ""}
+    schema = {"type": "object", "description": "x" * (num_bytes - len(msgspec.json.encode(empty)))}
+    if field == "guided_json":
+        return schema
+    if field == "a text":
+        return msgspec.json.encode(schema).decode()
+    return {"type": "json_schema", "json_schema": {"name": "thing", "schema": schema}}
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("guided_regex", "it has 65537 bytes"),
+        ("guided_grammar", "it has 65537 bytes"),
+        ("guided_choice", "it has 65537 bytes"),
+        ("guided_json", "the schema has 65537 bytes as JSON"),
+        ("a text", "the schema has 65537 bytes"),
+        ("response_format", "the schema has 65537 bytes as JSON"),
+    ],
+)
+async def test_the_size_that_counts_and_is_told_is_that_of_what_the_client_sent(
+    rig: Rig, field: str, told: str
+) -> None:
+    param = "guided_json" if field == "a text" else field
+    _, answer = await rig.complete(**{param: sized(field, MAX_BYTES)})
+    assert "limit" not in str(answer.get("error"))
+    status, answer = await rig.complete(**{param: sized(field, MAX_BYTES + 1)})
+    assert (status, answer["error"]["param"]) == (422, param)
+    assert answer["error"]["message"] == f"{param}: {told}, the limit is {MAX_BYTES}"
+
+
+async def test_the_size_of_functions_that_must_be_called_is_that_of_their_parameters(rig: Rig) -> None:
+    def tool(size: int) -> dict[str, Any]:
+        parameters = {"type": "object", "description": "x" * (size - len('{"f":{"type":"object","description":""}}'))}
+        return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+    rig.front.limits = msgspec.structs.replace(LIMITS, max_prompt_len=1 << 20, max_model_len=1 << 21)
+    for more, expected in ((0, 200), (1, 422)):
+        status, answer = await rig.chat(tools=[tool(MAX_BYTES + more)], tool_choice="required", max_tokens=5)
+        assert status == expected, answer
+    message = f"tools: what may be called has {MAX_BYTES + 1} bytes as JSON, the limit is {MAX_BYTES}"
+    assert answer["error"]["message"] == message
 
 
 async def test_what_would_keep_a_grammar_from_ending_is_refused(rig: Rig) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,26 @@ def test_a_max_tokens_out_of_range_is_told_both_bounds() -> None:
     error = ask_of("chat", {"max_completion_tokens": 1 << 31})
     assert isinstance(error, ApiError)
     assert error.message == f"max_completion_tokens is {1 << 31}, must be from 1 to 2147483647"
+
+
+@pytest.mark.parametrize("kind", ["completion", "chat"])
+@pytest.mark.parametrize(
+    ("field", "value", "limit"),
+    [
+        ("top_p", 0, "must be greater than 0 and at most 1"),
+        ("top_p", -0.5, "must be greater than 0 and at most 1"),
+        ("top_p", 1.5, "must be greater than 0 and at most 1"),
+        ("timeout", 0, "must be greater than 0 and at most 3600"),
+        ("timeout", 3601, "must be greater than 0 and at most 3600"),
+        ("min_p", 2, "must be from 0 to 1"),
+        ("min_tokens", 9, "must be at most max_tokens, which is 4"),
+    ],
+)
+def test_a_number_out_of_range_is_told_the_whole_range(kind: str, field: str, value: float, limit: str) -> None:
+    error = ask_of(kind, {"max_tokens": 4, field: value})
+    assert isinstance(error, ApiError)
+    shown = float(value) if field != "min_tokens" else value
+    assert (error.param, error.code, error.message) == (field, "out_of_range", f"{field} is {shown}, {limit}")
 
 
 def test_a_prompt_that_mixes_token_ids_and_text_is_told_where() -> None:

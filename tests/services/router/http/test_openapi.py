@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from baton.services.router.api.ranges import bound as shown
 from baton.services.router.errors import ApiError, ErrorAnswer
 from baton.services.router.http.app import create_app
 from baton.services.router.http.auth import OPEN_ROUTES, ApiKeys
@@ -151,21 +152,24 @@ class Bound(NamedTuple):
     keyword: str
     inside: Any
     outside: Any
+    told: str = ""  #: what the refusal says of it
 
 
 def bounds(schema: dict[str, Any]) -> Iterator[Bound]:
     """Those of each branch, and of what is inside lists and objects."""
     for branch in schema.get("anyOf", [schema]):
         if "exclusiveMinimum" in branch:
-            yield Bound("exclusiveMinimum", INSIDE, 0)
+            yield Bound("exclusiveMinimum", INSIDE, 0, "greater than 0")
         for keyword in STEP.keys() & branch.keys():
             number = branch[keyword]
             if number > 0 or keyword in ("minimum", "maximum", "maxLength"):
-                yield Bound(keyword, sized(branch, keyword, number), sized(branch, keyword, number + STEP[keyword]))
+                told = f" {shown(number)}" if keyword in ("minimum", "maximum") else ""
+                outside = sized(branch, keyword, number + STEP[keyword])
+                yield Bound(keyword, sized(branch, keyword, number), outside, told)
         if branch.get("type") == "array":
-            yield from (Bound(bound.keyword, [bound.inside], [bound.outside]) for bound in bounds(branch["items"]))
+            yield from (one._replace(inside=[one.inside], outside=[one.outside]) for one in bounds(branch["items"]))
         if isinstance(inner := branch.get("additionalProperties"), dict):
-            yield from (Bound(bound.keyword, {"1": bound.inside}, {"1": bound.outside}) for bound in bounds(inner))
+            yield from (one._replace(inside={"1": one.inside}, outside={"1": one.outside}) for one in bounds(inner))
 
 
 def sized(schema: dict[str, Any], keyword: str, number: float) -> Any:
@@ -179,22 +183,24 @@ def sized(schema: dict[str, Any], keyword: str, number: float) -> Any:
 
 @pytest.mark.parametrize("name", PATHS)
 async def test_each_bound_is_the_one_that_is_checked(rig: Rig, name: str) -> None:
-    async def blamed(field: str, value: Any) -> str:
-        """The field that is refused, if one is, and not for the model's context."""
+    async def refused(field: str, value: Any) -> dict[str, Any]:
+        """The error of a refusal that is not for the model's context."""
         body = NEEDED[name] | BESIDE.get((name, field), {}) | {field: value}
         async with rig.http.post(rig.url + PATHS[name], json=body) as answer:
             if answer.status == 200:
                 await answer.read()
-                return ""
+                return {}
             error = (await answer.json())["error"]
-        return "" if error["code"] == "context_length_exceeded" else error["param"]
+        return {} if error["code"] == "context_length_exceeded" else error
 
     document = await document_of(rig)
     num_bounds = 0
     for field, schema in document["components"]["schemas"][name]["properties"].items():
         for bound in bounds(schema) if field not in LEFT_OUT else ():
-            assert await blamed(field, bound.inside) == "", (field, bound)
-            assert (await blamed(field, bound.outside)).startswith(field), (field, bound)
+            assert await refused(field, bound.inside) == {}, (field, bound)
+            error = await refused(field, bound.outside)
+            assert error["param"].startswith(field), (field, bound)
+            assert bound.told in error["message"], (error, bound)
             num_bounds += 1
     assert num_bounds >= 15
 
