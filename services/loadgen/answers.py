@@ -4,7 +4,8 @@ is no answer of the endpoint is malformed.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -18,7 +19,6 @@ from baton.services.loadgen.answer_shapes import (
     ResponseEvent,
     UsageBody,
 )
-from baton.services.loadgen.sse import Event
 from baton.services.loadgen.target import Endpoint
 
 END_MARKER = b"[DONE]"
@@ -38,7 +38,7 @@ class AnswerMalformed(ServingError):
     """Bytes that are no answer of this endpoint."""
 
 
-class Said(NamedTuple):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """What one event, or one whole answer, adds to a request."""
 
     text: str = ""  #: the answer's own text, which a history repeats
@@ -59,24 +59,24 @@ RESPONSE = msgspec.json.Decoder(ResponseAnswer)
 END = Said(is_end=True)
 
 
-def read_event(endpoint: Endpoint, event: Event) -> Said:
-    """One event of a stream. Raises AnswerMalformed."""
-    if event.data == END_MARKER:
-        return END
-    if endpoint is Endpoint.CHAT:
-        return said_of_chat(decode(CHAT, event.data))
-    if endpoint is Endpoint.COMPLETIONS:
-        return said_of_completion(decode(COMPLETION, event.data))
-    return said_of_response_event(decode(RESPONSE_EVENT, event.data))
+def read_chat(data: bytes) -> Said:
+    """A chunk of a stream, or a whole answer. Raises AnswerMalformed."""
+    return END if data == END_MARKER else said_of_chat(decode(CHAT, data))
 
 
-def read_whole(endpoint: Endpoint, body: bytes) -> Said:
-    """An answer that was not streamed. Raises AnswerMalformed."""
-    if endpoint is Endpoint.CHAT:
-        return said_of_chat(decode(CHAT, body))
-    if endpoint is Endpoint.COMPLETIONS:
-        return said_of_completion(decode(COMPLETION, body))
-    return said_of_response(decode(RESPONSE, body))
+def read_completion(data: bytes) -> Said:
+    """A chunk of a stream, or a whole answer. Raises AnswerMalformed."""
+    return END if data == END_MARKER else said_of_completion(decode(COMPLETION, data))
+
+
+def read_response_event(data: bytes) -> Said:
+    """Raises AnswerMalformed."""
+    return END if data == END_MARKER else said_of_response_event(decode(RESPONSE_EVENT, data))
+
+
+def read_response(data: bytes) -> Said:
+    """Raises AnswerMalformed."""
+    return said_of_response(decode(RESPONSE, data))
 
 
 def read_error(body: bytes) -> str:
@@ -107,9 +107,10 @@ def said_of_chat(answer: ChatAnswer) -> Said:
         delta = choice.delta or choice.message
         if delta is not None:
             text += delta.content or ""
-            num_chars += generated_chars(delta)
+            num_chars += chars_beside_text(delta)
         reason = choice.finish_reason or reason
-    return Said(text, num_chars, reason, answer.usage, answer.id or "", broken(reason))
+    num_chars += len(text)
+    return Said(text, num_chars, reason, answer.usage, answer.id or "", broken(reason) if reason else "")
 
 
 def said_of_completion(answer: CompletionAnswer) -> Said:
@@ -122,7 +123,7 @@ def said_of_completion(answer: CompletionAnswer) -> Said:
     for choice in answer.choices:
         text += choice.text or ""
         reason = choice.finish_reason or reason
-    return Said(text, len(text), reason, answer.usage, answer.id or "", broken(reason))
+    return Said(text, len(text), reason, answer.usage, answer.id or "", broken(reason) if reason else "")
 
 
 def said_of_response_event(event: ResponseEvent) -> Said:
@@ -130,7 +131,8 @@ def said_of_response_event(event: ResponseEvent) -> Said:
         text = event.delta if event.type == "response.output_text.delta" else ""
         return Said(text, len(event.delta))
     if event.type in RESPONSE_ENDS and event.response is not None:
-        return said_of_response(event.response)._replace(text="", num_chars=0, is_end=True)
+        said = said_of_response(event.response)
+        return msgspec.structs.replace(said, text="", num_chars=0, is_end=True)  # the deltas brought it
     error = error_text(event) or one_line(event.message or "") if event.type == "error" else error_text(event)
     if error or event.type == "error":
         return Said(error=error or "an error without a message")
@@ -152,9 +154,8 @@ def said_of_response(answer: ResponseAnswer) -> Said:
     return Said(text, num_chars, reason, answer.usage, answer.id or "")
 
 
-def generated_chars(delta: ChatDelta) -> int:
-    num_chars = len(delta.content or "") + len(delta.reasoning_content or delta.reasoning or "")
-    num_chars += len(delta.refusal or "")
+def chars_beside_text(delta: ChatDelta) -> int:
+    num_chars = len(delta.reasoning_content or delta.reasoning or delta.refusal or "")
     for call in delta.tool_calls or ():
         if call.function is not None:
             num_chars += len(call.function.name or "") + len(call.function.arguments or "")
@@ -178,3 +179,15 @@ def error_text(answer: ErrorBody) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())[:SHOWN_CHARS]
+
+
+EVENT_READERS: dict[Endpoint, Callable[[bytes], Said]] = {
+    Endpoint.CHAT: read_chat,
+    Endpoint.COMPLETIONS: read_completion,
+    Endpoint.RESPONSES: read_response_event,
+}
+WHOLE_READERS: dict[Endpoint, Callable[[bytes], Said]] = {
+    Endpoint.CHAT: read_chat,
+    Endpoint.COMPLETIONS: read_completion,
+    Endpoint.RESPONSES: read_response,
+}

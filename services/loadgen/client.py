@@ -1,13 +1,13 @@
 """The HTTP client of a load: as many connections as requests are open, no retries, and every request ends in one fact.
 
-It stands on asyncio's transports and not on aiohttp's client: there a chunk wakes a task through a buffer, and is seen
-when the task's turn comes; here it is stamped in the call that read it, at about a fifth of the cost
-(`bench/client_cost.py`).
+It stands on asyncio's transports and not on aiohttp's client: there a chunk goes through a buffer and is seen when the
+turn of a waiting task comes; here it is stamped in the call that read it, which also costs less.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -117,7 +117,7 @@ class Client:
         except TimeoutError:
             self._not_connected(exchange, f"no connection within {self._target.connect_timeout_s:g} s")
         except OSError as error:
-            self._not_connected(exchange, f"{error.strerror or error}")
+            self._not_connected(exchange, os.strerror(error.errno) if error.errno else str(error))
         else:
             del self._connecting[exchange]
             self._carry(connection, exchange, request)

@@ -5,7 +5,7 @@ clock.
 from __future__ import annotations
 
 from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, RequestFacts
-from baton.services.loadgen.answers import AnswerMalformed, Said, one_line, read_error, read_event, read_whole
+from baton.services.loadgen.answers import EVENT_READERS, WHOLE_READERS, AnswerMalformed, Said, one_line, read_error
 from baton.services.loadgen.client_response import Head, HttpMalformed, ResponseParser
 from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.sse import Event, EventParser, SseMalformed
@@ -31,7 +31,8 @@ class Exchange:
         self.done_s: float | None = None
         self.response = ResponseParser()
         self.texts: list[str] = []  #: the answer's own text
-        self._endpoint = endpoint
+        self._read_event = EVENT_READERS[endpoint]
+        self._read_whole = WHOLE_READERS[endpoint]
         self._is_streamed = is_streamed
         self._worker = worker
         self._events: EventParser | None = None  #: of a stream
@@ -152,7 +153,7 @@ class Exchange:
         if event.name == b"error":
             self.fail(Failure.ERROR_EVENT, read_error(event.data), now)
             return
-        said = read_event(self._endpoint, event)
+        said = self._read_event(event.data)
         self._take_said(said, now)
         if said.error:
             self.fail(Failure.ERROR_EVENT, said.error, now)
@@ -212,7 +213,7 @@ class Exchange:
         self.fail(failure, f"status {head.status}: {said}" + (f" (retry after {wait} s)" if wait else ""), now)
 
     def _end_whole(self, body: bytes, now: float) -> None:
-        said = read_whole(self._endpoint, body)
+        said = self._read_whole(body)
         if said.error:
             self.fail(Failure.ERROR_EVENT, said.error, now)
         elif self._is_streamed:

@@ -7,12 +7,13 @@ looks at it: a library that hands a body to a waiting task does neither.
 from __future__ import annotations
 
 import enum
+import re
 from typing import NamedTuple
 
 from baton.core.errors import ServingError
 
 MAX_HEAD_BYTES = 64 << 10
-MAX_LINE_BYTES = 4096  #: of a chunk's size with its extensions, or of a trailer
+MAX_LINE_BYTES = 4096  #: of a chunk's size with its extensions
 BODILESS = (204, 304)
 
 
@@ -31,12 +32,15 @@ class Part(enum.Enum):
 
     HEAD = enum.auto()
     LENGTH = enum.auto()  #: a body of known length
-    SIZE = enum.auto()  #: a chunk's size
-    CHUNK = enum.auto()  #: a chunk's bytes
-    CHUNK_END = enum.auto()
-    TRAILER = enum.auto()
+    CHUNKS = enum.auto()
+    TRAILER = enum.auto()  #: after the last chunk
     UNTIL_CLOSE = enum.auto()
     OVER = enum.auto()
+
+
+CHUNKS, TRAILER = Part.CHUNKS, Part.TRAILER  # a look-up in the enumeration costs as much as a chunk's slice
+FIRST_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+NEXT_SIZE = re.compile(rb"\r\n" + FIRST_SIZE.pattern)  #: what ends the chunk before it, and its own size
 
 
 class ResponseParser:
@@ -45,6 +49,7 @@ class ResponseParser:
     def __init__(self) -> None:
         self.head: Head | None = None
         self._part = Part.HEAD
+        self._size_line = FIRST_SIZE  #: of the next chunk
         self._rest = b""  #: of the head, or of a line of the framing
         self._left = 0  #: bytes of the body, or of its chunk, that are to come
 
@@ -63,10 +68,15 @@ class ResponseParser:
             data = self._rest + data
             self._rest = b""
         at = 0
+        if self._part is CHUNKS:
+            return self._take_chunks(data, at)
         if self._part is Part.HEAD:
             at = self._take_head(data)
             if at < 0:
                 return b""
+        if self._part is Part.OVER:
+            self._check_end(data, at)
+            return b""
         if self._part is Part.UNTIL_CLOSE:
             return data[at:] if at else data
         if self._part is Part.LENGTH:
@@ -98,7 +108,7 @@ class ResponseParser:
         if head.status in BODILESS:
             self._part = Part.OVER
         elif headers.get("transfer-encoding", "").lower() == "chunked":
-            self._part = Part.SIZE
+            self._part = Part.CHUNKS
         elif "transfer-encoding" in headers:
             raise HttpMalformed(f"unknown transfer encoding {headers['transfer-encoding']!r}")
         elif length is None:
@@ -120,52 +130,56 @@ class ResponseParser:
 
     def _take_chunks(self, data: bytes, at: int) -> bytes:
         pieces: list[bytes] = []
-        size = len(data)
-        while at < size and self._part is not Part.OVER:
-            if self._part is Part.CHUNK:
+        while self._part is CHUNKS and at < len(data):
+            if self._left:
                 piece = data[at : at + self._left]
                 pieces.append(piece)
                 at += len(piece)
                 self._left -= len(piece)
-                if not self._left:
-                    self._part = Part.CHUNK_END
                 continue
-            end = data.find(b"\n", at)
-            if end < 0:
-                if size - at > MAX_LINE_BYTES:
-                    raise HttpMalformed("the framing of a chunk has no end")
+            line = self._size_line.match(data, at)
+            if line is None:
+                check_begun(data[at:], self._size_line)
                 self._rest = data[at:]
                 break
-            self._take_line(data[at:end])
-            at = end + 1
-        if self._part is Part.OVER:
-            self._check_end(data, at)
+            at = line.end()
+            self._left = int(line[1], 16)
+            self._size_line = NEXT_SIZE
+            if not self._left:
+                self._part = Part.TRAILER
+        if self._part is TRAILER:
+            self._take_trailer(data, at)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _take_line(self, line: bytes) -> None:
-        """One line of a chunked body's framing, without its line feed."""
-        if not line.endswith(b"\r"):
-            raise HttpMalformed(f"a line of a chunk's framing ends without a carriage return: {line[:40]!r}")
-        if self._part is Part.CHUNK_END:
-            if line != b"\r":
-                raise HttpMalformed("a chunk is longer than it says")
-            self._part = Part.SIZE
-        elif self._part is Part.TRAILER:
-            self._part = Part.OVER if line == b"\r" else Part.TRAILER
+    def _take_trailer(self, data: bytes, at: int) -> None:
+        """Lines that may follow the last chunk, and the empty one that ends them."""
+        if data.startswith(b"\r\n", at):
+            end = at + 2
         else:
-            self._left = chunk_size(line[:-1])
-            self._part = Part.CHUNK if self._left else Part.TRAILER
+            found = data.find(b"\r\n\r\n", at)
+            end = found + 4 if found >= 0 else -1
+        if end >= 0:
+            self._part = Part.OVER
+            self._check_end(data, end)
+        elif len(data) - at > MAX_HEAD_BYTES:
+            raise HttpMalformed(f"a trailer of more than {MAX_HEAD_BYTES} bytes")
+        else:
+            self._rest = data[at:]
 
     def _check_end(self, data: bytes, at: int) -> None:
         if at < len(data) and self.head is not None:
             self.head = self.head._replace(keeps_alive=False)  # bytes that nobody asked for
 
 
-def chunk_size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip()
-    if not digits or len(digits) > 16 or digits.strip(b"0123456789abcdefABCDEF"):
+def check_begun(data: bytes, size_line: re.Pattern[bytes]) -> None:
+    """Bytes with which the line of a chunk's size begins. Raises HttpMalformed if no further bytes can make them one."""
+    line = data
+    if size_line is NEXT_SIZE:
+        if not b"\r\n".startswith(data[:2]):
+            raise HttpMalformed("a chunk is longer than it says")
+        line = data[2:]
+    if b"\n" in line or len(line) > MAX_LINE_BYTES:
         raise HttpMalformed(f"size of a chunk: {line[:40]!r}")
-    return int(digits, 16)
 
 
 def parse_head(data: bytes) -> Head:

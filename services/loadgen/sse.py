@@ -6,7 +6,7 @@ it is broken. Bytes after the last blank line are no event.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from baton.core.errors import ServingError
 
@@ -19,7 +19,7 @@ class SseMalformed(ServingError):
     """Bytes that are no stream of events, or an event beyond MAX_EVENT_BYTES."""
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True, gc=False):
     data: bytes  #: its data lines, joined by line feeds
     name: bytes = b""  #: its `event` field
 
@@ -55,8 +55,9 @@ class EventParser:
         events: list[Event] = []
         for line in lines:
             self._take_line(line, events)
-        self._num_bytes = sum(map(len, self._data))
-        self._keep(last)
+        self._num_bytes = sum(map(len, self._data)) if self._data else 0
+        if last:
+            self._keep(last)
         return events
 
     def _keep(self, piece: bytes) -> None:
@@ -89,7 +90,8 @@ class EventParser:
             self._name = b""
             return
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        if value.startswith(b" "):
+            value = value[1:]
         if field == b"data":
             self._data.append(value)
         elif field == b"event":

@@ -62,9 +62,18 @@ class Outbox:
         self._write(frame_of(message))
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class OutputPipe(asyncio.BaseProtocol):
+    """The writing end; `is_gone` once all was written, or nobody reads any more."""
+
+    def __init__(self) -> None:
+        self.is_gone = asyncio.Event()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_gone.set()
+
+
+async def serve(reader: asyncio.StreamReader, outbox: Outbox) -> None:
     """From Begin until Stop, or until the run is gone."""
-    outbox = Outbox(writer.write)
     frame = await read_frame(reader)
     begin = TO_WORKER.decode(frame) if frame is not None else None
     if not isinstance(begin, Begin):
@@ -73,8 +82,6 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await serve_share(begin, reader, outbox)
     except (ServingError, OSError, ImportError) as error:
         outbox.tell(Broken(f"{type(error).__name__}: {error}"))
-    writer.close()
-    await writer.wait_closed()
 
 
 async def serve_share(begin: Begin, reader: asyncio.StreamReader, outbox: Outbox) -> None:
@@ -125,8 +132,10 @@ async def main() -> None:
     os.dup2(2, 1)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop=loop), output)
-    await serve(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    transport, pipe = await loop.connect_write_pipe(OutputPipe, output)
+    await serve(reader, Outbox(transport.write))
+    transport.close()
+    await pipe.is_gone.wait()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -75,6 +76,7 @@ class StubServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -92,8 +94,10 @@ class StubServer:
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            self._tasks.discard(task)
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self._tasks.discard(task)
 
     async def _count(self, change: int) -> None:
         async with self.opened:
