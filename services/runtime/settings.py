@@ -222,6 +222,7 @@ def _completed(role: Role, parsed: dict[str, msgspec.Struct]) -> dict[str, msgsp
 
 def _validate(settings: Settings) -> None:
     _validate_numbers(settings)
+    _validate_queue(settings)
     if not settings.link.keys:
         raise SettingsInvalid("link.keys is not set: make a key folder with `baton keys DIR` and name it with --keys")
     if not settings.role.may_be_called(settings.service.name):
@@ -245,6 +246,15 @@ def _validate(settings: Settings) -> None:
         settings.knobs.validate()
     except ValueError as error:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
+
+
+def _validate_queue(settings: Settings) -> None:
+    """A session with the scheduler begins with all attempts at once: where they overflow the link it ends of that."""
+    if isinstance(settings.knobs, RouterConfig) and settings.link.queued_frames < 2 * settings.knobs.max_streams:
+        raise SettingsInvalid(
+            f"link.queued_frames = {settings.link.queued_frames}: must be at least twice router.max_streams = "
+            f"{settings.knobs.max_streams}"
+        )
 
 
 def _validate_endpoints(settings: Settings) -> None:

@@ -20,7 +20,11 @@ from baton.core.sim.wiring import Wiring
 PRINT_DIGESTS = "from baton.core.sim.fuzz import run_seed\nprint([run_seed(seed).digest for seed in (1, 2, 3)])"
 
 
-@pytest.mark.parametrize("seed", range(24))
+#: once: more attempts than the link to the scheduler held, so that each of its sessions ended with its first words
+FOUND_LATER = (507553,)
+
+
+@pytest.mark.parametrize("seed", [*range(24), *FOUND_LATER])
 def test_a_seed_breaks_no_law(seed: int) -> None:
     report = run_seed(seed)
     assert report.is_good, f"{report.violation}\nbaton fuzz --seed {seed}"

@@ -95,6 +95,11 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, named: st
             "http.default_timeout_s = 600: longer than http.max_timeout_s = 5",
         ),
         (Role.ROUTER, "--model m --queued-frames 0", "link.queued_frames = 0: must be positive"),
+        (
+            Role.ROUTER,
+            "--model m --max-streams 8193",
+            "link.queued_frames = 16384: must be at least twice router.max_streams = 8193",
+        ),
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused_by_name(tmp_path: Path, role: Role, flags: str, named: str) -> None:
