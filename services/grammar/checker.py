@@ -51,7 +51,7 @@ class Checker:
         """
         data = grammar.encode()
         if len(data) > self._max_bytes:
-            raise BadGrammar(f"written for the library it takes {len(data)} bytes, at most {self._max_bytes} are allowed")
+            raise BadGrammar(f"written for the library it takes {len(data)} bytes, at most {self._max_bytes}")
         digest = hashlib.blake2b(data, digest_size=16).digest()
         with self._lock:
             fault = self._verdicts.get(digest)

@@ -17,7 +17,8 @@ from baton.services.router.text.token_table import TokenTable
 
 
 class PlacedToken(NamedTuple):
-    """An output token and where the text that it completes starts within the text of the choice."""
+    """An output token and where its text starts within the text of the choice; in the middle of a character, where that
+    starts."""
 
     sampled: SampledToken
     start_char: int
@@ -52,7 +53,7 @@ class ChoiceText:
         self._is_plain = not stops and not keeps_tokens
         self._stop_token_ids = stop_token_ids
         self._min_tokens = min_tokens
-        self._num_unscanned = 1 if min_tokens else 0  #: characters after the first `min_tokens` − 1 tokens, not scanned
+        self._scan_start = 0  #: no stop string may start before it, so that `min_tokens` tokens have text
         self._num_chars = 0  #: text received
         self._held = ""  #: its end that is not released
         self._held_tokens: deque[PlacedToken] = deque()
@@ -75,9 +76,7 @@ class ChoiceText:
         last = len(tokens) - 1
         for index, sampled in enumerate(tokens):
             is_end = index == last and self._is_end(sampled, finish)
-            text = "" if is_end else self._detokenizer.push(sampled.token)
-            self._held_tokens.append(PlacedToken(sampled, self._num_chars))
-            self.num_tokens += 1
+            text = self._place(sampled, is_end)
             if self._add(text):
                 self._release_all("stop")
                 return None if finish and index == last else self.num_tokens
@@ -86,6 +85,16 @@ class ChoiceText:
         else:
             self._release_certain()
         return None
+
+    def _place(self, sampled: SampledToken, is_end: bool) -> str:
+        """Hold the token; returns the text that is complete with it."""
+        before = self._detokenizer.num_flushed if is_end else self._detokenizer.num_before(sampled.token)
+        start = self._num_chars + before
+        self._held_tokens.append(PlacedToken(sampled, start))
+        self.num_tokens += 1
+        if self.num_tokens == self._min_tokens:
+            self._scan_start = start + 1
+        return "" if is_end else self._detokenizer.push(sampled.token)
 
     def _is_end(self, last: SampledToken, finish: str) -> bool:
         """Whether the choice's last token only says that it ends."""
@@ -142,8 +151,7 @@ class ChoiceText:
         self._held += text
         if self._scanner is None or self.num_tokens < self._min_tokens:
             return False
-        skipped = min(self._num_unscanned, len(text))
-        self._num_unscanned -= skipped
+        skipped = min(max(0, self._scan_start - start), len(text))
         match = self._scanner.push(text[skipped:])
         if match is None:
             return False

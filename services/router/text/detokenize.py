@@ -15,6 +15,12 @@ class Undecodable(RequestFailed):
         super().__init__(Reason.INTERNAL, f"token {token} is outside the vocabulary")
 
 
+def chars_before(rest: bytes, piece: bytes) -> int:
+    """How many characters of the text of both come before the one in which `piece` starts. `rest` is the begin of a
+    character: of the same one, or the piece shows that it is broken, and its U+FFFD comes first."""
+    return len((rest + piece[:1]).decode("utf-8", "replace")) - 1 if rest else 0
+
+
 class Detokenizer:
     """Pushed texts and the flush, concatenated, are `decode(all bytes, errors="replace")`, wherever the tokens cut it.
 
@@ -33,6 +39,15 @@ class Detokenizer:
         text, num_used = codecs.utf_8_decode(data, "replace", False)
         self._rest = data[num_used:]
         return text
+
+    def num_before(self, token: int) -> int:
+        """Characters that pushing this token adds before its own text."""
+        return chars_before(self._rest, self._pieces[self.check(token)])
+
+    @property
+    def num_flushed(self) -> int:
+        """Characters that `flush` would return."""
+        return len(self.flush())
 
     def flush(self) -> str:
         """The end: what an incomplete tail decodes to. Push nothing after it."""

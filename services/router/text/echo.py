@@ -6,12 +6,13 @@ import codecs
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from baton.services.router.text.detokenize import chars_before
 from baton.services.router.text.token_table import TokenTable
 
 
 class EchoedPrompt(NamedTuple):
     text: str
-    starts: tuple[int, ...]  #: where the text that each token completes starts
+    starts: tuple[int, ...]  #: where each token's text starts, or the character in whose middle it is
 
 
 def echo_prompt(table: TokenTable, tokens: Iterable[int], given: str | None) -> EchoedPrompt:
@@ -27,14 +28,17 @@ def echo_prompt(table: TokenTable, tokens: Iterable[int], given: str | None) -> 
     for token in tokens:
         name = table.control.get(token)
         if name is None:
+            num_before = chars_before(decoder.getstate()[0], table.pieces[token])
             piece = decoder.decode(table.pieces[token])
         else:
-            is_shown = given is None or given.startswith(name, num_chars)
-            piece = decoder.decode(b"", True) + (name if is_shown else "")
+            broken = decoder.decode(b"", True)
             decoder.reset()
+            num_before = len(broken)
+            is_shown = given is None or given.startswith(name, num_chars + num_before)
+            piece = broken + (name if is_shown else "")
         if given is not None and num_chars == 0 and piece.startswith(" ") and not given.startswith(" "):
             piece = piece[1:]
-        starts.append(num_chars)
+        starts.append(num_chars + num_before)
         pieces.append(piece)
         num_chars += len(piece)
     pieces.append(decoder.decode(b"", True))
