@@ -37,6 +37,7 @@ def test_a_total_is_shared_by_characters():
     assert share(13, [20, 20, 5, 20]) == (4, 4, 1, 4)
     assert share(4, [1, 1, 97, 1]) == (1, 1, 1, 1), "a chunk with text has a token where there are enough"
     assert share(3, [0, 0, 0]) == (1, 1, 1)
+    assert share(3, [1, 1]) == (2, 1), "running sums are rounded to the nearest, halves up"
     assert share(2, [1, 1, 1]) == (1, 0, 1), "with fewer tokens than chunks the first and the last chunk have one"
     assert share(1, [9, 9]) == (1, 0)
     assert share(0, [3]) == (0,)

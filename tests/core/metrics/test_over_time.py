@@ -31,6 +31,12 @@ def test_what_happened_stands_in_its_bin():
     assert found.tpot_s["p90"] == (0.2, 0.0, None)
 
 
+def test_ldg_01_tokens_of_what_failed_or_was_cancelled_are_not_output():
+    good = fixed_schedule()
+    rows = renumbered([good, fixed_schedule(failure=Failure.LOST), fixed_schedule(is_cancelled=True)])
+    assert over_time(rows, bin_s=1.0).output_tokens_per_s == over_time([good], bin_s=1.0).output_tokens_per_s
+
+
 def test_a_last_bin_that_is_shorter_has_rates_of_its_own_length():
     found = over_time([answer([(2.5, 5)])], bin_s=2.0)
     assert found.output_tokens_per_s == (0.0, 10.0)
