@@ -69,7 +69,10 @@ def ranges(config: HttpConfig, vocab_size: int) -> dict[type, dict[str, Narrowin
         },
         TokenizeBody: {"model": names, "messages": {"array": {"minItems": 1, "maxItems": config.max_messages}}},
         DetokenizeBody: {"model": names, "tokens": {"items": token}},
-        ChatMessage: {"content": {"array": {"maxItems": config.max_content_parts}}},
+        ChatMessage: {
+            "content": {"array": {"maxItems": config.max_content_parts}},
+            "tool_calls": {"array": {"maxItems": config.max_tools}},
+        },
         FunctionSpec: {"name": FUNCTION_NAME},
         FunctionName: {"name": FUNCTION_NAME},
         FunctionCall: {"name": SOME_TEXT},

@@ -17,7 +17,7 @@ from baton.services.router.http.key_file import parse_keys
 from baton.services.router.http.openapi.statuses import ERRORS
 from baton.services.router.http.pages import Providers
 from baton.services.router.text.model_folder import RouterModel
-from tests.services.router.rig import Rig, open_rig
+from tests.services.router.rig import LIMITS, Rig, open_rig
 
 KEYS = ApiKeys(parse_keys("sk-0123456789abcdef", "test", 9), bytes(16))
 HELD = {"Authorization": "Bearer sk-0123456789abcdef"}
@@ -203,6 +203,56 @@ async def test_each_bound_is_the_one_that_is_checked(rig: Rig, name: str) -> Non
             assert bound.told in error["message"], (error, bound)
             num_bounds += 1
     assert num_bounds >= 15
+
+
+def schemas_within(schema: dict[str, Any], document: dict[str, Any], seen: set[str]) -> Iterator[dict[str, Any]]:
+    """It and all that it is made of."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name in seen:
+            return
+        seen.add(name)
+        schema = document["components"]["schemas"][name]
+    yield schema
+    inner = [*schema.get("anyOf", []), *schema.get("properties", {}).values(), schema.get("items")]
+    for one in [*inner, schema.get("additionalProperties")]:
+        if isinstance(one, dict):
+            yield from schemas_within(one, document, seen)
+
+
+async def test_every_number_of_a_body_has_both_its_bounds_and_every_item_a_type(rig: Rig) -> None:
+    document = await document_of(rig)
+    num_numbers = 0
+    for path, _, operation in operations(document):
+        if "requestBody" not in operation:
+            continue
+        body = operation["requestBody"]["content"]["application/json"]["schema"]
+        for schema in schemas_within(body, document, set()):
+            assert schema, path
+            if schema.get("type") in ("integer", "number"):
+                num_numbers += 1
+                assert {"minimum", "exclusiveMinimum"} & schema.keys(), (path, schema)
+                assert "maximum" in schema, (path, schema)
+    assert num_numbers >= 40
+
+
+async def test_only_streams_that_end_with_done_speak_of_it(rig: Rig) -> None:
+    spoken = {path: "[DONE]" in str(operation) for path, _, operation in operations(await document_of(rig))}
+    assert {path for path, speaks in spoken.items() if speaks} == {"/v1/completions", "/v1/chat/completions"}
+
+
+async def test_the_calls_of_a_message_have_the_bound_that_is_checked(rig: Rig) -> None:
+    schema = (await document_of(rig))["components"]["schemas"]["ChatMessage"]["properties"]["tool_calls"]
+    (bound,) = [branch["maxItems"] for branch in schema["anyOf"] if branch["type"] == "array"]
+    for num_calls, status in ((bound, 200), (bound + 1, 400)):
+        calls = [
+            {"id": str(index), "type": "function", "function": {"name": "f", "arguments": ""}}
+            for index in range(num_calls)
+        ]
+        rig.front.limits = msgspec.structs.replace(LIMITS, max_prompt_len=1 << 20, max_model_len=1 << 21)
+        found, answer = await rig.chat(messages=[{"role": "assistant", "tool_calls": calls}])
+        assert found == status, answer
+    assert answer["error"]["param"] == "messages[0].tool_calls"
 
 
 def test_what_is_written_is_encoded_from_the_types_that_are_shown() -> None:
