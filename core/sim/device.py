@@ -257,7 +257,8 @@ class SimDevice:
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
         sequence.chain.append(sampled[0].token)
-        return ItemResult(item.seq_id, item.num_tokens, sampled, scores)
+        has_failed = token_model.is_dead_end(digest, sequence.sampling.seed, sequence.sampling.grammar)
+        return ItemResult(item.seq_id, item.num_tokens, sampled, scores, has_failed)
 
     def _check_item(self, item: StepItem, sequence: _Sequence) -> None:
         end = item.start + item.num_tokens

@@ -20,6 +20,7 @@ from baton.core.wire.sampling import SamplingParams
 
 VOCABULARY = 256
 SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a stream of its own
+GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -61,7 +62,8 @@ def draw_scenario(seed: int) -> Scenario:
         heartbeat_s=heartbeat_s,
         silence_s=rng.choice((2.2, 3.5)) * heartbeat_s,
         latency_s=rng.choice((1e-4, 5e-4, 5e-3)),
-        max_unread=rng.choice((1000, 1000, 1000, 60)),
+        # as the services' settings ask: a session begins with all attempts at once and must not end of that again
+        max_unread=max(rng.choice((1000, 1000, 1000, 60)), 2 * sum(client.num_choices for client in clients)),
         transport=rng.choice(("tcp", "cma")),
         bytes_per_s=rng.choice((1e6, 2e5, 2e4)),
         fragment_s=rng.choice((2e-5, 2e-4, 2e-3)),
@@ -72,6 +74,7 @@ def draw_scenario(seed: int) -> Scenario:
         step_token_s=rng.choice((1e-5, 1e-4, 1e-3)),
     )
     scenario = _with_scores(Random(seed ^ SCORES_SALT), scenario)
+    scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
     emphasis = rng.random()
     if emphasis < 0.08:
         return _with_late_writes(rng, scenario)
@@ -86,6 +89,18 @@ def _with_scores(rng: Random, scenario: Scenario) -> Scenario:
         num_top = rng.choice((0, 1, 3))
         if rng.random() < share:
             client = replace(client, sampling=replace(client.sampling, num_prompt_logprobs=num_top))
+        clients.append(client)
+    return replace(scenario, clients=tuple(clients))
+
+
+def _with_grammars(rng: Random, scenario: Scenario) -> Scenario:
+    """In some scenarios some answers are under grammars that cannot always go on."""
+    share = rng.choice((0.0, 0.0, 0.0, 0.1, 0.4))
+    clients = []
+    for client in scenario.clients:
+        grammar = rng.choice(("3", "12", "40"))
+        if rng.random() < share:
+            client = replace(client, sampling=replace(client.sampling, grammar=grammar))
         clients.append(client)
     return replace(scenario, clients=tuple(clients))
 

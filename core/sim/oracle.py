@@ -119,7 +119,7 @@ class Oracle:
         if finish != (right.finish if is_end else ""):
             rights = f"{right.finish!r} at {len(right.tokens)}"
             self._env.fail("right finish", f"{what}: {finish!r} at {end}, right is {rights}")
-        stream.finished[choice] = is_end
+        stream.finished[choice] = is_end and right.finish != ""
 
     def stop(self, stream: Stream, choice: int, offset: int) -> None:
         """The client's side found a stop string; what comes after it does not count."""
@@ -151,6 +151,8 @@ class Oracle:
             return True
         if reason is Reason.DEADLINE:
             return self._env.time.now >= stream.arrived_at + client.timeout_s - EARLY_S
+        if reason is Reason.GRAMMAR_FAILED:
+            return not all(answer.finish for answer in stream.answers)
         if reason is Reason.NEVER_FITS:
             return self.may_never_fit(client)
         if reason is Reason.QUEUE_FULL:

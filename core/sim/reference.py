@@ -15,7 +15,7 @@ class Answer(NamedTuple):
     """All tokens of one choice, the end token included, and why it ends."""
 
     tokens: list[int]
-    finish: str
+    finish: str  #: empty if it has none: its grammar cannot go on
 
 
 def answer(client: Client, choice: int, end_one_in: int) -> Answer:
@@ -25,6 +25,8 @@ def answer(client: Client, choice: int, end_one_in: int) -> Answer:
     tokens: list[int] = []
     while True:
         position = len(tokens)
+        if token_model.is_dead_end(digest, params.seed, params.grammar):
+            return Answer(tokens, "")
         token = token_model.next_token(digest, params.seed, position, choice, NUM_DRAWN_TOKENS)
         may_end = bool(params.stop_token_ids) and position + 1 >= params.min_tokens
         if may_end and token_model.is_end(digest, params.seed, position, choice, end_one_in):

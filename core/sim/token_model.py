@@ -18,6 +18,7 @@ GOLDEN_GAMMA = 0x9E3779B97F4A7C15  #: SplitMix64's increment: odd, 2^64 divided 
 EMPTY_DIGEST = 0x6A09E667F3BCC908  #: digest of the empty prefix: what position 0 reads as "the slot before"
 CHECK_SALT = 0xBB67AE8584CAA73B
 SCORE_SALT = 0x3C6EF372FE94F82B
+DEAD_END_SALT = 0xA54FF53A5F1D36F1
 
 
 def mix_64(value: int) -> int:
@@ -63,6 +64,12 @@ def next_token(digest: int, seed: int, position: int, choice: int, vocab_size: i
 def is_end(digest: int, seed: int, position: int, choice: int, one_in: int) -> bool:
     """Whether the model ends its answer here: about one position in `one_in`, never with 0."""
     return one_in > 0 and mix_64(draw_64(digest, seed, position, choice)) % one_in == 0
+
+
+def is_dead_end(digest: int, seed: int, grammar: str) -> bool:
+    """Whether the grammar cannot go on after this prefix. A grammar of the simulator's is a number: about one prefix in
+    so many is a dead end; the empty one has none."""
+    return bool(grammar) and mix_64(next_digest(digest, seed) ^ DEAD_END_SALT) % int(grammar) == 0
 
 
 def score(digest: int, token: int) -> float:

@@ -19,10 +19,14 @@ ROUTER = Life("router0", 1)
 
 
 def accepted(
-    max_tokens: int = 3, num_choices: int = 1, must_complete: bool = False, num_prompt_logprobs: int = -1
+    max_tokens: int = 3,
+    num_choices: int = 1,
+    must_complete: bool = False,
+    num_prompt_logprobs: int = -1,
+    grammar: str = "",
 ) -> tuple[Oracle, Stream]:
     oracle = Oracle(Env(1), draw_scenario(1))
-    sampling = SamplingParams(max_tokens=max_tokens, seed=4, num_prompt_logprobs=num_prompt_logprobs)
+    sampling = SamplingParams(max_tokens, seed=4, num_prompt_logprobs=num_prompt_logprobs, grammar=grammar)
     client = Client(0.0, 0, (1, 2, 3), sampling, num_choices)
     return oracle, oracle.accept(ROUTER, 1, client, must_complete)
 
@@ -79,7 +83,7 @@ def test_two_ends_and_tokens_after_the_end_are_violations() -> None:
         oracle.deliver(ROUTER, deliver(stream, 0, 1))
 
 
-@pytest.mark.parametrize("reason", ["ABORTED", "DEADLINE", "PEER_LOST", "INTERNAL", "DRAINING"])
+@pytest.mark.parametrize("reason", ["ABORTED", "DEADLINE", "PEER_LOST", "INTERNAL", "DRAINING", "GRAMMAR_FAILED"])
 def test_an_error_without_a_cause_is_a_violation(reason: str) -> None:
     oracle, _ = accepted()
     with pytest.raises(Violation, match="lawful cause"):
@@ -98,6 +102,24 @@ def test_a_fault_explains_a_lost_peer_but_never_a_bug_or_a_canary() -> None:
     oracle.fault_kinds.add("cut")
     with pytest.raises(Violation, match="lawful cause"):
         oracle.end(ROUTER, End(1, Reason.PEER_LOST))
+
+
+def test_a_grammar_that_cannot_go_on_is_the_only_end_that_its_request_may_have() -> None:
+    oracle, stream = accepted(max_tokens=40, num_choices=2, grammar="50")
+    (failing,) = [choice for choice, answer in enumerate(stream.answers) if not answer.finish]
+    last = len(stream.answers[failing].tokens)
+    oracle.deliver(ROUTER, deliver(stream, 0, last, failing))
+    for more in (Deliver(1, failing, last, (SampledToken(failing, 1),)), Deliver(1, failing, last, (), "stop")):
+        with pytest.raises(Violation, match=r"right (tokens|finish)"):
+            oracle.deliver(ROUTER, more)
+    oracle.end(ROUTER, End(1, Reason.GRAMMAR_FAILED))
+
+
+def test_an_end_without_an_error_where_a_grammar_cannot_go_on_is_a_violation() -> None:
+    oracle, stream = accepted(max_tokens=40, grammar="1")
+    assert (stream.answers[0].tokens, stream.answers[0].finish) == ([], "")
+    with pytest.raises(Violation, match="complete without error"):
+        oracle.end(ROUTER, End(1, None))
 
 
 def test_after_a_stop_that_the_router_knows_no_token_may_come() -> None:
