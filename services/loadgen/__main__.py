@@ -1,0 +1,34 @@
+"""`baton bench`: plans the load, asks the server, runs, reports.
+
+Exit codes: 0; 1 too many failures, or what was measured is not whole; 2 nothing could be run; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from baton.core.errors import ServingError
+from baton.services.loadgen import comparing
+from baton.services.loadgen.bench import Bench
+from baton.services.loadgen.options import parse_options
+
+EXIT_REFUSED = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        if given[:1] == ["compare"]:
+            return comparing.main(given[1:])
+        return Bench(parse_options(given), Console()).run()
+    except ServingError as error:
+        print(f"baton bench: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"baton bench: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
+    return EXIT_REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""From a run's facts to its report and the files of its folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from baton.core.metrics.compat import compat
+from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.over_time import over_time
+from baton.core.metrics.report import Report, Run, encode_report
+from baton.core.metrics.summary import summarize
+from baton.core.metrics.table import COLUMNS, rows
+from baton.services.loadgen.bench_settings import RunSettings, TargetSettings, slo_of
+from baton.services.loadgen.build import fingerprint
+from baton.services.loadgen.content import ContentSettings
+from baton.services.loadgen.load_settings import LoadSettings
+from baton.services.loadgen.plan import Plan
+from baton.services.loadgen.run import RunOutcome
+from baton.services.loadgen.server_metrics import Sample
+from baton.services.loadgen.target import Target
+
+REPORT, TABLE, RECORDS, PAGE = "report.json", "summary.csv", "requests.jsonl", "report.html"
+
+
+class Measured(NamedTuple):
+    """One run that is over."""
+
+    label: str
+    plan: Plan
+    content: ContentSettings
+    facts: Sequence[RequestFacts]
+    outcome: RunOutcome
+    samples: Sequence[Sample]
+
+
+def make_report(
+    measured: Measured, target: Target, asked: TargetSettings, load: LoadSettings, run: RunSettings, warnings: list[str]
+) -> Report:
+    """What the run was and what it gave."""
+    slo, facts, outcome = slo_of(run.slo), measured.facts, measured.outcome
+    settings = {"salt": measured.content.salt} | _told(asked) | _told(load) | {"slo": run.slo, "label": measured.label}
+    return Report(
+        label=measured.label,
+        run=Run(
+            target=target.url,
+            model=target.model,
+            seed=load.seed,
+            plan_fingerprint=fingerprint(measured.plan),
+            settings=settings,
+            machine=describe_machine(),
+            versions={"baton": version("baton-serve"), "python": platform.python_version()},
+            began_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(outcome.started_at)),
+        ),
+        summary=summarize(facts, slo),
+        series=over_time(facts),
+        compat=tuple(compat(tool, facts, slo) for tool in run.compat),
+        server_series=_server_series(measured.samples),
+        warnings=tuple([*warnings, *_troubles(outcome)]),
+    )
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Each file whole or not at all. Raises OSError."""
+    write_whole(folder / REPORT, encode_report(report))
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(COLUMNS)
+    table.writerows(rows(report.summary))
+    write_whole(folder / TABLE, text.getvalue().encode())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    draft = path.with_name(path.name + ".new")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def describe_machine() -> dict[str, Any]:
+    """Of the client: what two boards must share to be compared."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30), 1),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _told(settings: msgspec.Struct) -> dict[str, Any]:
+    """What differs from the defaults, and of files only the name; headers may hold secrets."""
+    defaults = type(settings)()
+    found: dict[str, Any] = msgspec.to_builtins(settings)
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in ("url", "header") and value != msgspec.to_builtins(defaults)[name]
+    }
+
+
+def _server_series(samples: Sequence[Sample]) -> dict[str, tuple[tuple[float, float], ...]]:
+    series = {}
+    for name in ("num_queued", "num_running", "kv_use"):
+        points = [(sample.time_s, value) for sample in samples if (value := getattr(sample, name)) is not None]
+        if points:
+            series[name] = tuple(points)
+    return series
+
+
+def _troubles(outcome: RunOutcome) -> list[str]:
+    troubles = [text for text in (outcome.broken, outcome.records_failure) if text]
+    if outcome.was_interrupted:
+        troubles.insert(0, "the run was interrupted: what was open is cancelled, the rest was not sent")
+    if outcome.num_metrics_failures:
+        troubles.append(f"the server's metrics could not be read {outcome.num_metrics_failures} times")
+    return troubles
