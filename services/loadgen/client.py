@@ -117,7 +117,7 @@ class Client:
         except TimeoutError:
             self._not_connected(exchange, f"no connection within {self._target.connect_timeout_s:g} s")
         except OSError as error:
-            self._not_connected(exchange, os.strerror(error.errno) if error.errno else str(error))
+            self._not_connected(exchange, cause_of(error))
         else:
             del self._connecting[exchange]
             self._carry(connection, exchange, request)
@@ -152,6 +152,11 @@ class Client:
     def _new_connection(self) -> Connection:
         target = self._target
         return Connection(self, self._clock, target.stall_timeout_s, target.total_timeout_s)
+
+
+def cause_of(error: OSError) -> str:
+    """Without the address that a loop puts in place of the system's own words."""
+    return str(error) if isinstance(error, ssl.SSLError) or not error.errno else os.strerror(error.errno)
 
 
 def request_head(target: Target) -> bytes:

@@ -172,7 +172,7 @@ class ResponseParser:
 
 
 def check_begun(data: bytes, size_line: re.Pattern[bytes]) -> None:
-    """Bytes with which the line of a chunk's size begins. Raises HttpMalformed if no further bytes can make them one."""
+    """Bytes with which the line of a chunk's size begins. Raises HttpMalformed if nothing can make them one."""
     line = data
     if size_line is NEXT_SIZE:
         if not b"\r\n".startswith(data[:2]):

@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import uvloop
 
@@ -85,8 +86,10 @@ async def serve(reader: asyncio.StreamReader, outbox: Outbox) -> None:
 
 
 async def serve_share(begin: Begin, reader: asyncio.StreamReader, outbox: Outbox) -> None:
-    """Raises ServingError, OSError and ImportError before anything was sent, and afterwards nothing of the kind."""
+    """Raises ServingError, OSError and ImportError before anything was sent. What goes wrong afterwards ends the run: a
+    request whose body cannot be made would otherwise be waited for without end."""
     origin_s = begin.origin_s
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: outbox.tell(Broken(cause_of(context))))
     sender = Sender(begin, load_maker(begin), lambda: time.monotonic() - origin_s, outbox.add)
     await sender.prepare()
     gc.collect()
@@ -117,6 +120,12 @@ def load_maker(begin: Begin) -> BodyOf:
     module, _, name = begin.maker.partition(":")
     body_of: BodyOf = getattr(importlib.import_module(module), name)(**begin.maker_settings)
     return body_of
+
+
+def cause_of(context: dict[str, Any]) -> str:
+    """Of what a callback raised."""
+    error = context.get("exception")
+    return f"{type(error).__name__}: {error}" if error is not None else str(context["message"])
 
 
 def allow_files() -> None:

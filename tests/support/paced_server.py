@@ -1,7 +1,7 @@
 """A server of many streams at one pace, cheap enough to load a client: `python -m tests.support.paced_server PORT`.
 
-Every stream gets a role event at once, then one chunk each `--every-ms`, at moments spread over the streams, then finish
-reason, usage and end marker.
+Every stream gets a role event at once, then one chunk each `--every-ms`, at moments spread over the streams, then
+finish reason, usage and end marker.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,7 @@ def test_a_stream_that_comes_byte_by_byte_gives_the_same_events() -> None:
 def test_cuts_change_nothing(parts: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(part if part.strip() == b"" else part + b"\n" for part in parts)
     borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    pieces = [stream[begin:end] for begin, end in zip(borders, borders[1:], strict=False)]
+    pieces = [stream[begin:end] for begin, end in itertools.pairwise(borders)]
     assert events_of(pieces) == events_of([stream])
 
 

@@ -1,0 +1,54 @@
+"""Queue and KV memory out of what servers say of themselves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from baton.services.loadgen.server_metrics import MetricsSampler, Sample, read_metrics
+from tests.support.stub_server import StubServer, whole
+
+VLLM = """# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0"} 3
+vllm:num_requests_waiting{engine="1"} 4
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0"} 2
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0"} 0.5
+vllm:kv_cache_usage_perc{engine="1"} 0.25
+"""
+
+
+def test_engines_are_added_up_and_their_memory_is_averaged() -> None:
+    assert read_metrics([VLLM], 1.5) == Sample(time_s=1.5, num_queued=7, num_running=2, kv_use=0.375)
+
+
+def test_what_several_addresses_say_is_added_up() -> None:
+    scheduler = "baton_queued 5\n"
+    executors = [
+        f"baton_sequences_running {number}\nbaton_blocks 100\nbaton_blocks_free {50 * number}\n" for number in (1, 2)
+    ]
+    assert read_metrics([scheduler, *executors], 2.0) == Sample(time_s=2.0, num_queued=5, num_running=3, kv_use=0.25)
+
+
+def test_what_nobody_says_is_not_known() -> None:
+    assert read_metrics(["other 1\n"], 0.0) == Sample(time_s=0.0)
+    with pytest.raises(ValueError, match="html"):
+        read_metrics(["<html>\n{"], 0.0)
+
+
+async def test_a_server_that_stops_answering_leaves_a_gap() -> None:
+    answers = iter(
+        [whole("200 OK", VLLM.encode(), "text/plain"), whole("500 No", b""), whole("200 OK", b"<{", "text/plain")]
+    )
+    last = whole("200 OK", b"vllm:num_requests_waiting 1\n", "text/plain")
+    samples: asyncio.Queue[Sample] = asyncio.Queue()
+    async with StubServer(lambda asked: [next(answers, last)]) as server:
+        sampler = MetricsSampler([f"{server.url}/metrics"], 0.0, asyncio.get_running_loop().time, samples.put_nowait)
+        task = asyncio.create_task(sampler.run())
+        queued = [(await samples.get()).num_queued for _ in range(2)]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert queued == [7, 1]
+    assert sampler.num_failures == 2
