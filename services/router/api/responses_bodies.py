@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from baton.services.router.api.bodies import JsonObjectFormat, TextFormat
 
@@ -80,10 +81,11 @@ class FunctionTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
     description: str | None = None
-    allowed_callers: None = None
-    defer_loading: None = None
-    is_async: None = msgspec.field(default=None, name="async")
-    output_schema: None = None
+    # the answer, which says the tools again, has them only where the request did
+    allowed_callers: UnsetType | None = UNSET
+    defer_loading: UnsetType | None = UNSET
+    is_async: UnsetType | None = msgspec.field(default=UNSET, name="async")
+    output_schema: UnsetType | None = UNSET
 
 
 class FunctionChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="function"):

@@ -12,7 +12,7 @@ from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.access_log import PROBES, Entry, begin_entry, write_entry
-from baton.services.router.http.auth import ApiKeys, key_middleware, show_limits
+from baton.services.router.http.auth import ANYBODY, CLIENT, ApiKeys, key_middleware, show_limits
 from baton.services.router.http.cors import CorsPolicy, preflight_middleware, show_policy
 from baton.services.router.http.pages import Providers
 from baton.services.router.http.routes import register
@@ -96,6 +96,7 @@ def answering(handle: AnyHandler, front: FrontEnd, config: HttpConfig) -> AnyHan
             if not response.prepared:
                 response.headers.update(entry.headers())
         finally:
+            entry.tenant = request.get(CLIENT, ANYBODY).tenant
             write_entry(entry)
         return response
 

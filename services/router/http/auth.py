@@ -14,7 +14,6 @@ import msgspec
 from aiohttp import web
 
 from baton.services.router.errors import ApiError
-from baton.services.router.http.access_log import CURRENT
 from baton.services.router.http.key_file import VARIABLE, ApiKeysInvalid, KeyEntry, parse_keys, read_key_file
 from baton.services.router.http.key_limits import KeyLimits
 from baton.services.runtime.secret import Secret
@@ -118,7 +117,6 @@ def key_middleware(api_keys: ApiKeys | None, retry_after_s: int) -> Any:
             request[CLIENT] = ANYBODY
             return await handler(request)
         request[CLIENT], request[LIMITS] = holder.client, holder.limits
-        CURRENT.get().tenant = holder.client.tenant
         if request.match_info.route.method != "POST":  # of a path that is not served it is "*"
             return await handler(request)
         with holder.limits.admitted(retry_after_s):
