@@ -26,7 +26,7 @@ from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason, invalid
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.access_log import CURRENT, Entry
-from baton.services.router.http.auth import CLIENT
+from baton.services.router.http.auth import ANYBODY, CLIENT
 from baton.services.router.http.body import Held, Intake, decode_body, read_body
 from baton.services.router.http.writing import AnswerWriter, ClientLost
 from baton.services.router.streams import RequestStream
@@ -106,7 +106,7 @@ class Generation:
                     body, ask = await self.read(
                         request, held, endpoint.body_type, lambda body: endpoint.to_ask(body, front.model, config)
                     )
-                    stream = await front.enter(ask, request[CLIENT])
+                    stream = await front.enter(ask, request.get(CLIENT, ANYBODY))
             return await self._reply(request, endpoint, body, ask, stream)
 
     def _check_model(self, name: str | None) -> None:

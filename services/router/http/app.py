@@ -107,9 +107,15 @@ def create_app(
     front: FrontEnd, config: HttpConfig, providers: Providers, api_keys: ApiKeys | None = None
 ) -> web.Application:
     """All routes; without keys anybody may call them. Serve it with `HttpServer`, which answers what goes wrong."""
-    policy = CorsPolicy(config.cors_allow_origins)
-    middlewares = [preflight_middleware(policy), key_middleware(api_keys, config.retry_after_s)]
+    middlewares, shown = [], []  # none that has nothing to do: each is a call for every request
+    if config.cors_allow_origins:
+        policy = CorsPolicy(config.cors_allow_origins)
+        middlewares.append(preflight_middleware(policy))
+        shown.append(show_policy(policy))
+    if api_keys is not None:
+        middlewares.append(key_middleware(api_keys, config.retry_after_s))
+        shown.append(show_limits)
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes + 1)
-    app.on_response_prepare.extend([show_policy(policy), show_limits])
+    app.on_response_prepare.extend(shown)
     register(app, all_routes(front, config, providers, api_keys is not None))
     return app

@@ -39,7 +39,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 ANYBODY = Client()
-CLIENT = web.RequestKey("CLIENT", Client)  #: set for every handler
+CLIENT = web.RequestKey("CLIENT", Client)  #: set where a key was given; whoever reads it takes ANYBODY without
 LIMITS = web.RequestKey("LIMITS", KeyLimits)  #: set where a key was given
 
 
@@ -106,15 +106,14 @@ def load_api_keys(file: str, variable: Secret | None, hash_key: bytes, max_prior
     return ApiKeys(entries, hash_key) if file or variable is not None else None
 
 
-def key_middleware(api_keys: ApiKeys | None, retry_after_s: int) -> Any:
+def key_middleware(api_keys: ApiKeys, retry_after_s: int) -> Any:
     """Before a handler runs, and so before anything of a body is read: whose request this is, and whether it may be
     now. A request that makes work holds its place among those of its key until its handler is over."""
 
     @web.middleware
     async def let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
-        holder = None if api_keys is None else api_keys.check(request)
+        holder = api_keys.check(request)
         if holder is None:
-            request[CLIENT] = ANYBODY
             return await handler(request)
         request[CLIENT], request[LIMITS] = holder.client, holder.limits
         if request.match_info.route.method != "POST":  # of a path that is not served it is "*"
