@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import msgspec
 
+from baton.core.metrics.report import fingerprint
 from baton.services.loadgen.arrivals import ArrivalKind, due_times
 from baton.services.loadgen.cancel import cancel_times
 from baton.services.loadgen.draws import Purpose, generator
@@ -58,9 +58,9 @@ def build_plan(settings: LoadSettings) -> Plan:
     )
 
 
-def fingerprint(plan: Plan) -> str:
-    """Equal for equal plans: sha256 of its MessagePack, in hexadecimal."""
-    return hashlib.sha256(msgspec.msgpack.encode(plan)).hexdigest()
+def plan_fingerprint(plan: Plan) -> str:
+    """Equal for equal plans."""
+    return fingerprint(msgspec.msgpack.encode(plan))
 
 
 def _starts(settings: LoadSettings, count: int) -> list[float | None]:

@@ -20,16 +20,20 @@ from baton.core.metrics.over_time import over_time
 from baton.core.metrics.report import Report, Run, encode_report
 from baton.core.metrics.summary import summarize
 from baton.core.metrics.table import COLUMNS, rows
-from baton.services.loadgen.bench_settings import RunSettings, TargetSettings, slo_of
-from baton.services.loadgen.build import fingerprint
-from baton.services.loadgen.content import ContentSettings
-from baton.services.loadgen.load_settings import LoadSettings
+from baton.services.loadgen.bench_settings import slo_of
+from baton.services.loadgen.build import plan_fingerprint
+from baton.services.loadgen.content import ContentKind, ContentSettings
+from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.options import Options
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.run import RunOutcome
 from baton.services.loadgen.server_metrics import Sample
-from baton.services.loadgen.target import Target
+from baton.services.loadgen.target import Endpoint, Target
 
 REPORT, TABLE, RECORDS, PAGE = "report.json", "summary.csv", "requests.jsonl", "report.html"
+#: not what was asked of the server: where it is, what may be secret, and what only this client does
+NOT_TOLD = ("url", "header", "out", "sweep", "compat", "max_failed", "metrics", "no_metrics", "no_live")
+PATHS = ("trace", "lengths_from", "tokenizer")
 
 
 class Measured(NamedTuple):
@@ -43,29 +47,41 @@ class Measured(NamedTuple):
     samples: Sequence[Sample]
 
 
-def make_report(
-    measured: Measured, target: Target, asked: TargetSettings, load: LoadSettings, run: RunSettings, warnings: list[str]
-) -> Report:
-    """What the run was and what it gave."""
-    slo, facts, outcome = slo_of(run.slo), measured.facts, measured.outcome
-    settings = {"salt": measured.content.salt} | _told(asked) | _told(load) | {"slo": run.slo, "label": measured.label}
+def point_folder(folder: Path, label: str) -> Path:
+    """Of one point of a sweep; the folder itself for a single run."""
+    return folder / label if label else folder
+
+
+def check_folder(folder: Path) -> None:
+    """Raises BadLoad where files of a run would be lost."""
+    for name in (REPORT, TABLE, RECORDS, PAGE):
+        path = folder / name
+        if path.exists() and path.stat().st_size:
+            raise BadLoad(f"out: {folder} already holds a run ({name})")
+
+
+def make_report(measured: Measured, target: Target, options: Options) -> Report:
+    """What the run was and what it gave. Raises BadLoad."""
+    slo, facts, outcome = slo_of(options.run.slo), measured.facts, measured.outcome
+    settings = {name: value for part in options for name, value in _told(part).items()}
     return Report(
         label=measured.label,
         run=Run(
             target=target.url,
             model=target.model,
-            seed=load.seed,
-            plan_fingerprint=fingerprint(measured.plan),
-            settings=settings,
+            seed=options.load.seed,
+            salt=measured.content.salt,
+            plan_fingerprint=plan_fingerprint(measured.plan),
+            settings=settings | {"point": measured.label} if measured.label else settings,
             machine=describe_machine(),
             versions={"baton": version("baton-serve"), "python": platform.python_version()},
             began_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(outcome.started_at)),
         ),
         summary=summarize(facts, slo),
         series=over_time(facts),
-        compat=tuple(compat(tool, facts, slo) for tool in run.compat),
+        compat=tuple(compat(tool, facts, slo) for tool in options.run.compat),
         server_series=_server_series(measured.samples),
-        warnings=tuple([*warnings, *_troubles(outcome)]),
+        warnings=tuple([*_cautions(measured, target), *_troubles(outcome)]),
     )
 
 
@@ -102,14 +118,26 @@ def describe_machine() -> dict[str, Any]:
 
 
 def _told(settings: msgspec.Struct) -> dict[str, Any]:
-    """What differs from the defaults, and of files only the name; headers may hold secrets."""
-    defaults = type(settings)()
+    """What differs from the defaults, and of files only the name."""
+    defaults: dict[str, Any] = msgspec.to_builtins(type(settings)())
     found: dict[str, Any] = msgspec.to_builtins(settings)
     return {
-        name: value
+        name: Path(value).name if name in PATHS else value
         for name, value in found.items()
-        if name not in ("url", "header") and value != msgspec.to_builtins(defaults)[name]
+        if name not in NOT_TOLD and value != defaults[name]
     }
+
+
+def _cautions(measured: Measured, target: Target) -> list[str]:
+    """Where the load may not be what was asked for."""
+    cautions = []
+    content = measured.content
+    is_made_up = any(not request.text and not request.messages_json for request in measured.plan.requests)
+    if is_made_up and content.kind == ContentKind.TEXT and not content.tokenizer:
+        cautions.append("prompts without --tokenizer: each word is taken for one token")
+    if target.endpoint is Endpoint.RESPONSES and target.ignore_eos:
+        cautions.append("the responses API cannot be asked for exact lengths: answers may end before theirs")
+    return cautions
 
 
 def _server_series(samples: Sequence[Sample]) -> dict[str, tuple[tuple[float, float], ...]]:

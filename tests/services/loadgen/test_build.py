@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from baton.core.metrics.facts import Phase
 from baton.services.loadgen.arrivals import ArrivalKind
-from baton.services.loadgen.build import build_plan, fingerprint
+from baton.services.loadgen.build import build_plan, plan_fingerprint
 from baton.services.loadgen.content import Content, ContentKind
 from baton.services.loadgen.load_errors import BadLoad
 from baton.services.loadgen.load_settings import LoadSettings, content_settings
@@ -71,11 +71,11 @@ def test_the_same_settings_give_the_same_plan(
         warm_up_requests=warm_up, cancel_share=share, num_groups=2, prefix_tokens=8, **amount,
     )  # fmt: skip
     plan = build_plan(settings)
-    assert fingerprint(plan) == fingerprint(build_plan(settings))
+    assert plan_fingerprint(plan) == plan_fingerprint(build_plan(settings))
     assert [request.index for request in plan.requests] == list(range(len(plan.requests)))
     assert all(request.after is None or request.after < request.index for request in plan.requests)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan) == plan
-    assert fingerprint(build_plan(change(settings, seed=seed + 1 if seed < 2**62 else 0))) != fingerprint(plan)
+    assert plan_fingerprint(build_plan(change(settings, seed=seed + 1 if seed < 2**62 else 0))) != plan_fingerprint(plan)
 
 
 def test_a_closed_loop_has_no_times_and_keeps_its_places() -> None:
