@@ -39,6 +39,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     target: str  #: the server's address, or what stood for one
     model: str
     seed: int
+    salt: str = ""  #: of its prompts: with it and the seed they can be made again; empty: with the seed alone
     plan_fingerprint: str  #: of the plan; equal ones say that request i is the same in both runs
     settings: dict[str, Any]  #: of the load and of what is asked of the server
     machine: dict[str, Any]

@@ -1,6 +1,7 @@
 """`baton bench`: plans the load, asks the server, runs, reports.
 
-Exit codes: 0; 1 too many failures, or what was measured is not whole; 2 nothing could be run; 130 interrupted.
+Exit codes: 0; 1 too many failures, no success, or what was measured is not whole; 2 nothing could be run; 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rich.console import Console
 from baton.core.errors import ServingError
 from baton.services.loadgen import comparing
 from baton.services.loadgen.bench import Bench
-from baton.services.loadgen.options import parse_options
+from baton.services.loadgen.options import in_flags, parse_options
 
 EXIT_REFUSED = 2
 
@@ -22,9 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given[:1] == ["compare"]:
             return comparing.main(given[1:])
-        return Bench(parse_options(given), Console()).run()
+        return Bench(parse_options(given), Console(), Console(stderr=True)).run()
     except ServingError as error:
-        print(f"baton bench: {error}", file=sys.stderr)
+        print(f"baton bench: {in_flags(str(error))}", file=sys.stderr)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"baton bench: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
     return EXIT_REFUSED

@@ -7,45 +7,54 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 
+from baton.core.errors import ServingError
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.report import Report
-from baton.services.loadgen.bench_settings import target_of
-from baton.services.loadgen.bodies import BodySettings
+from baton.services.loadgen.bench_settings import metrics_urls, slo_of, target_of
+from baton.services.loadgen.bodies import Bodies, BodySettings
 from baton.services.loadgen.build import build_plan
 from baton.services.loadgen.console import show_report
-from baton.services.loadgen.content import Content, ContentSettings, new_salt
+from baton.services.loadgen.content import ContentSettings, new_salt
 from baton.services.loadgen.html import render
 from baton.services.loadgen.live import LiveView
 from baton.services.loadgen.load_settings import content_settings
 from baton.services.loadgen.options import Options
 from baton.services.loadgen.plan import Plan
-from baton.services.loadgen.results import PAGE, RECORDS, Measured, make_report, write_report, write_whole
+from baton.services.loadgen.results import (
+    PAGE,
+    RECORDS,
+    Measured,
+    check_folder,
+    make_report,
+    point_folder,
+    write_report,
+    write_whole,
+)
 from baton.services.loadgen.run import Run, RunOptions, run_to_end
 from baton.services.loadgen.run_preflight import check_target
 from baton.services.loadgen.run_records import Records
 from baton.services.loadgen.server_metrics import Sample
 from baton.services.loadgen.sweep import parse_sweep, sweep_plans
-from baton.services.loadgen.target import Target, address_of
 
 EXIT_FAILURES = 1
 EXIT_INTERRUPTED = 130
 MAKER = "baton.services.loadgen.bodies:make_bodies"
-ASSUMED_COUNTS = "text without --tokenizer: each word is taken for one token"
 
 
 class Bench:
-    """One command line. Raises ServingError and OSError while nothing has been sent."""
+    """One command line. Raises ServingError and OSError while nothing has been measured."""
 
-    def __init__(self, options: Options, console: Console) -> None:
+    def __init__(self, options: Options, console: Console, errors: Console) -> None:
         self._options = options
         self._console = console
-        self._target = Target(url="", model="")
+        self._errors = errors
+        self._target = target_of(options.target)
         self._salt = "" if options.load.repeatable else new_salt()
         self._reports: list[Report] = []
         self._facts: list[Sequence[RequestFacts]] = []
@@ -54,33 +63,53 @@ class Bench:
     def run(self) -> int:
         """The exit code."""
         load, run = self._options.load, self._options.run
+        slo_of(run.slo)
         plans = sweep_plans(load, parse_sweep(run.sweep)) if run.sweep else [("", build_plan(load))]
-        self._target = asyncio.run(check_target(target_of(self._options.target)))
+        for _, plan in plans:
+            self._try_bodies(plan)
         folder = Path(run.out or time.strftime("bench-%Y%m%d-%H%M%S"))
-        for label, plan in plans:
-            own = folder / label.replace(":", "-").replace(" ", "-") if label else folder
-            own.mkdir(parents=True, exist_ok=True)
-            self._run_one(label, plan, own)
-            if self._code == EXIT_INTERRUPTED:
+        folders = [point_folder(folder, label) for label, _ in plans]
+        for each in {folder, *folders}:
+            check_folder(each)
+        self._target = asyncio.run(check_target(self._target))
+        for (label, plan), own in zip(plans, folders, strict=True):
+            if self._code != EXIT_INTERRUPTED and not self._try_one(label, plan, own):
                 break
-        self._write(lambda: write_whole(folder / PAGE, render(self._reports, self._facts).encode()))
-        self._console.print(f"report: {folder / PAGE}", highlight=False)
+        page = render(self._reports, self._facts).encode()
+        if self._write(lambda: write_whole(folder / PAGE, page)):
+            self._console.print(f"report: {escape(str(folder / PAGE))}", highlight=False, soft_wrap=True)
         return self._code
 
+    def _try_bodies(self, plan: Plan) -> None:
+        """What cannot be said on the endpoint is told before the server is asked. Raises BadLoad."""
+        bodies = Bodies(self._body_settings(content_settings(self._options.load, plan, self._salt)))
+        for request in {bool(request.messages_json): request for request in plan.requests}.values():
+            bodies(request, ())
+
+    def _try_one(self, label: str, plan: Plan, folder: Path) -> bool:
+        """Whether it could be run. The first of a sweep that cannot be ends it, and what was measured stays."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._run_one(label, plan, folder)
+        except (ServingError, OSError) as error:
+            if not self._reports:
+                raise
+            self._say(f"{label}: {error}")
+            self._code = EXIT_FAILURES
+            return False
+        return True
+
     def _run_one(self, label: str, plan: Plan, folder: Path) -> None:
-        options = self._options
-        content = content_settings(options.load, plan, self._salt)
-        warnings = [ASSUMED_COUNTS] if Content(content).is_count_assumed else []
-        measured = self._measure(label, plan, content, Records(folder / RECORDS))
-        report = make_report(measured, self._target, options.target, options.load, options.run, warnings)
-        show_report(report, self._console)
-        self._write(lambda: write_report(folder, report))
+        measured = self._measure(label, plan, Records(folder / RECORDS))
+        report = make_report(measured, self._target, self._options)
+        show_report(report, measured, self._console)
         self._reports.append(report)
         self._facts.append(measured.facts)
-        outcome = measured.outcome
-        self._judge(report, outcome.was_interrupted, bool(outcome.broken or outcome.records_failure))
+        self._judge(report, measured)
+        self._write(lambda: write_report(folder, report))
 
-    def _measure(self, label: str, plan: Plan, content: ContentSettings, records: Records) -> Measured:
+    def _measure(self, label: str, plan: Plan, records: Records) -> Measured:
+        content = content_settings(self._options.load, plan, self._salt)
         facts: list[RequestFacts] = []
         samples: list[Sample] = []
         begun_at = time.monotonic()
@@ -101,8 +130,18 @@ class Bench:
         return Measured(label, plan, content, facts, outcome, samples)
 
     def _run_options(self, content: ContentSettings) -> RunOptions:
-        target, asked = self._target, self._options.run
-        body = BodySettings(
+        asked = self._options.run
+        return RunOptions(
+            maker=MAKER,
+            maker_settings=msgspec.to_builtins(self._body_settings(content)),
+            num_workers=asked.workers,
+            max_measured_s=asked.max_time_s,
+            metrics_urls=metrics_urls(asked, self._target),
+        )
+
+    def _body_settings(self, content: ContentSettings) -> BodySettings:
+        target = self._target
+        return BodySettings(
             model=target.model,
             endpoint=target.endpoint,
             content=content,
@@ -111,29 +150,27 @@ class Bench:
             asks_counts=self._options.target.count_tokens,
             extra_fields=target.extra_fields,
         )
-        fields: dict[str, Any] = msgspec.to_builtins(body)
-        urls = asked.metrics or (f"{address_of(target.url).origin}/metrics",)
-        return RunOptions(
-            maker=MAKER,
-            maker_settings=fields,
-            num_workers=asked.workers,
-            max_measured_s=asked.max_time_s,
-            metrics_urls=() if asked.no_metrics else urls,
-        )
 
-    def _judge(self, report: Report, was_interrupted: bool, is_incomplete: bool) -> None:
-        counts = report.summary.counts
+    def _judge(self, report: Report, measured: Measured) -> None:
+        counts, outcome = report.summary.counts, measured.outcome
         judged = counts.succeeded + counts.failed
         has_failed = bool(judged) and counts.failed / judged > self._options.run.max_failed
-        if was_interrupted:
+        if outcome.was_interrupted:
             self._code = EXIT_INTERRUPTED
-        elif has_failed or is_incomplete or not counts.succeeded:
-            self._code = self._code or EXIT_FAILURES
+        elif has_failed or outcome.broken or outcome.records_failure or not counts.succeeded:
+            self._code = EXIT_FAILURES
+        if outcome.records_failure:
+            self._say(outcome.records_failure)
 
-    def _write(self, write: Callable[[], None]) -> None:
-        """What was measured has been shown already; a file that cannot be written is one line more."""
+    def _write(self, write: Callable[[], None]) -> bool:
+        """Whether it could be. What was measured has been shown already; a file that is not there is one line more."""
         try:
             write()
         except OSError as error:
-            self._console.print(f"[bold red]{error.filename}: {error.strerror}[/]", highlight=False)
+            self._say(f"{error.filename}: {error.strerror}")
             self._code = self._code or EXIT_FAILURES
+            return False
+        return True
+
+    def _say(self, text: str) -> None:
+        self._errors.print(f"baton bench: {text}", markup=False, highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import msgspec
 from baton.core.metrics.compat import Tool
 from baton.core.metrics.goodput import Slo
 from baton.services.loadgen.load_errors import BadLoad
-from baton.services.loadgen.target import Endpoint, Target
+from baton.services.loadgen.target import Endpoint, Target, address_of
 
 KEY_VARIABLES = ("BATON_BENCH_API_KEY", "OPENAI_API_KEY")  #: the first that is set; there is no flag for keys
 BOUNDS = {"ttft": "ttft_s", "tpot": "tpot_s", "itl": "itl_s", "e2e": "e2e_s"}
@@ -20,36 +20,37 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class TargetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The server, and how it is asked. An API key comes from $BATON_BENCH_API_KEY or $OPENAI_API_KEY."""
+    """The server, and how it is asked. An API key is taken from $BATON_BENCH_API_KEY or $OPENAI_API_KEY."""
 
-    url: str = "http://127.0.0.1:8000"  #: with or without /v1
-    model: str = ""  #: the server's only one if empty
-    endpoint: Endpoint = Endpoint.CHAT  #: chat, completions or responses
-    whole: bool = False  #: answers in one piece, not streamed
-    may_stop: bool = False  #: the model may end an answer before its length (without ignore_eos and min_tokens)
-    count_tokens: bool = False  #: ask for the count of tokens with every event (continuous_usage_stats)
-    body: str = ""  #: JSON object of further fields of every request, over all others
-    header: tuple[str, ...] = ()  #: NAME:VALUE of every request
+    url: str = "http://127.0.0.1:8000"  #: of the server, with or without /v1
+    model: str = ""  #: its name at the server; not needed where the server has one model
+    endpoint: Endpoint = Endpoint.CHAT  #: the API that is asked
+    whole: bool = False  #: ask for answers in one piece, not for streams
+    #: the model may end an answer early; else each is asked for at its exact length (ignore_eos and min_tokens, which
+    #: many servers do not know and the responses API does not have)
+    may_stop: bool = False
+    count_tokens: bool = False  #: ask for a count of tokens with every event (continuous_usage_stats)
+    body: str = ""  #: JSON object of further fields of every request, over all others: '{"temperature": 0}'
+    header: tuple[str, ...] = ()  #: NAME:VALUE of every request; may be given several times
     insecure: bool = False  #: take any certificate
-    connect_timeout_s: Seconds = 10.0  #: for a connection
-    stall_timeout_s: Seconds = 120.0  #: nothing came for so long
-    total_timeout_s: Seconds = 600.0  #: of a request, from being sent to its end
+    connect_timeout_s: Seconds = 10.0  #: until there is a connection
+    stall_timeout_s: Seconds = 120.0  #: without a byte, after which a request has failed
+    total_timeout_s: Seconds = 600.0  #: from sending a request to its end, after which it has failed
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The run and what is made of it."""
+    """The run, and what is made of it."""
 
-    out: str = ""  #: folder for the report and the records of all requests; bench-DATE-TIME if empty
-    sweep: str = ""  #: several runs: rate:1,2,4 or concurrency:1,8,64
-    slo: str = ""  #: such as ttft=2s,itl=25ms,tpot=30ms,e2e=10s: what a good request keeps
-    compat: tuple[Tool, ...] = ()  #: also by the definitions of vllm, aiperf, guidellm
+    out: str = ""  #: folder of the report and of the records of all requests; bench-DATE-TIME if not given
+    sweep: str = ""  #: a run at each of several rates or concurrencies: rate:1,2,4 or concurrency:1,8,64
+    slo: str = ""  #: what a good request keeps: ttft=2s,itl=25ms,tpot=30ms,e2e=10s or some of these
+    compat: tuple[Tool, ...] = ()  #: show the figures as this tool defines them, too; may be given several times
     max_failed: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  #: share of failures past which the exit code is 1
-    max_time_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0  #: the measured phase is stopped then; 0: it is not
-    workers: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0  #: processes; 0: by the load and the cores
-    metrics: tuple[str, ...] = ()  #: URLs of Prometheus expositions to sample; the server's own /metrics if empty
-    no_metrics: bool = False  #: sample none
-    no_live: bool = False  #: no live view
-    title: str = ""  #: of the report
+    max_time_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0  #: stop the run then: what was not sent has failed; 0: never
+    workers: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0  #: processes that send; 0: by the load and the cores
+    metrics: tuple[str, ...] = ()  #: URL of Prometheus metrics to sample; may be given several times; else URL/metrics
+    no_metrics: bool = False  #: sample no metrics
+    no_live: bool = False  #: no live view on a terminal
 
 
 def target_of(settings: TargetSettings, environment: Mapping[str, str] = os.environ) -> Target:
@@ -70,12 +71,19 @@ def target_of(settings: TargetSettings, environment: Mapping[str, str] = os.envi
     )
 
 
+def metrics_urls(settings: RunSettings, target: Target) -> tuple[str, ...]:
+    """What to sample; nothing if it is not wanted. Raises TargetInvalid."""
+    if settings.no_metrics:
+        return ()
+    return settings.metrics or (f"{address_of(target.url).origin}/metrics",)
+
+
 def extra_fields(text: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise BadLoad(f"body: {text!r} is no JSON object: {error}") from None
 
 
@@ -92,15 +100,20 @@ def extra_headers(texts: tuple[str, ...]) -> dict[str, str]:
 def slo_of(text: str) -> Slo:
     """Of `ttft=2s,itl=25ms`; a number without a unit is seconds. Raises BadLoad."""
     bounds: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.strip().partition("=")
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
         if name not in BOUNDS or BOUNDS[name] in bounds:
-            raise BadLoad(f"slo: {part!r}: one each of {', '.join(BOUNDS)} is known")
-        number = value.rstrip("ms")
-        try:
-            bounds[BOUNDS[name]] = float(number) * UNITS_S[value[len(number) :]]
-        except (ValueError, KeyError):
-            raise BadLoad(f"slo: {part!r}: {value!r} is no time such as 2s or 25ms") from None
-        if not 0 < bounds[BOUNDS[name]] < float("inf"):
-            raise BadLoad(f"slo: {part!r}: the bound must be greater than 0 and finite")
+            raise BadLoad(f"slo: {part!r}: known are {', '.join(BOUNDS)}, each once")
+        bounds[BOUNDS[name]] = seconds(part, value)
     return Slo(**bounds)
+
+
+def seconds(part: str, value: str) -> float:
+    number = value.rstrip("ms")
+    try:
+        found = float(number) * UNITS_S[value[len(number) :]]
+    except (ValueError, KeyError):
+        raise BadLoad(f"slo: {part!r}: {value!r} is no time such as 2s or 25ms") from None
+    if not 0 < found < float("inf"):
+        raise BadLoad(f"slo: {part!r}: the bound must be above 0 and finite")
+    return found

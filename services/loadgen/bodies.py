@@ -20,13 +20,13 @@ class BodySettings(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     content: ContentSettings
     is_streamed: bool = True
-    ignore_eos: bool = True  #: ask for exactly `max_tokens`
+    ignore_eos: bool = True  #: ask for exactly `max_tokens`; the responses API has no field for it
     asks_counts: bool = False  #: of tokens, with every event
     extra_fields: Mapping[str, Any] = {}  #: over all others
 
 
 class Bodies:
-    """Makes bodies. Raises BadLoad for what cannot be said on the endpoint."""
+    """A `BodyOf`. Raises BadLoad for what cannot be said on the endpoint, and if the tokenizer cannot be read."""
 
     def __init__(self, settings: BodySettings) -> None:
         self._settings = settings
@@ -64,9 +64,10 @@ class Bodies:
         return said
 
     def _length(self, max_tokens: int) -> dict[str, Any]:
-        name = "max_output_tokens" if self._settings.endpoint is Endpoint.RESPONSES else "max_tokens"
+        if self._settings.endpoint is Endpoint.RESPONSES:
+            return {"max_output_tokens": max_tokens}
         exact = {"ignore_eos": True, "min_tokens": max_tokens} if self._settings.ignore_eos else {}
-        return {name: max_tokens, **exact}
+        return {"max_tokens": max_tokens, **exact}
 
     def _stream(self) -> dict[str, Any]:
         if not self._settings.is_streamed:

@@ -18,11 +18,11 @@ def main(arguments: list[str]) -> int:
     """Raises ServingError. Exit code 1 where the two are not alike and that was not asked for."""
     parser = argparse.ArgumentParser(prog="baton bench compare", description=__doc__)
     parser.add_argument("first", type=Path, help="folder of a run")
-    parser.add_argument("second", type=Path, help="folder of another one with the same plan")
-    parser.add_argument("--unlike", action="store_true", help="exit with 0 also where machines or settings differ")
+    parser.add_argument("second", type=Path, help="folder of another one of the same load")
+    parser.add_argument("--unlike", action="store_true", help="exit with 0 although the two are not alike")
     asked = parser.parse_args(arguments)
     found = compare(read_run(asked.first), read_run(asked.second))
-    show_comparison(found, (asked.first.name, asked.second.name), Console())
+    show_comparison(found, (str(asked.first), str(asked.second)), Console())
     return 1 if found.cautions and not asked.unlike else 0
 
 

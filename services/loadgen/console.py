@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from baton.core.metrics.compare import Comparison
-from baton.core.metrics.definitions import UNITS
+from baton.core.metrics.compat import Compat
+from baton.core.metrics.definitions import UNITS, failure_of
+from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.percentiles import Distribution
 from baton.core.metrics.report import Report
+from baton.core.metrics.summary import Summary, measured
+from baton.services.loadgen.results import Measured
 
 SHOWN = ("mean", "p50", "p90", "p95", "p99", "max")
 NAMES = {
@@ -25,43 +32,44 @@ NAMES = {
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
 }
+Part = tuple[str, float | None, str]  #: name, value, format
 
 
-def show_report(report: Report, console: Console) -> None:
+def show_report(report: Report, run: Measured, console: Console) -> None:
     summary = report.summary
-    title = f"{report.run.model} at {report.run.target}" + (f", {report.label}" if report.label else "")
-    console.print(f"\n[bold]{title}[/]", highlight=False)
-    console.print(_ends(report), highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("milliseconds, or tokens")
-    for name in SHOWN:
-        table.add_column(name, justify="right")
-    for name, distribution in summary.distributions.items():
-        if distribution.count:
-            table.add_row(NAMES[name], *_cells(name, distribution))
-    console.print(table)
-    console.print(_rates(report), highlight=False)
+    label = f", {report.label}" if report.label else ""
+    _line(console, f"\n[bold]{escape(f'{report.run.model} at {report.run.target}{label}')}[/]")
+    _line(console, _ends(report))
+    for example in _examples(run.facts):
+        _line(console, f"  {escape(example)}")
+    _show_table(console, "milliseconds, or tokens", summary.distributions)
+    has_times = any(request.at_s is not None for request in run.plan.requests)
+    for parts in _rates(summary, has_times=has_times):
+        _line(console, ", ".join(f"{name} {form.format(value)}" for name, value, form in parts if value is not None))
+    for compat in report.compat:
+        _show_compat(compat, console)
     for reason in summary.degraded:
-        console.print(f"[bold yellow]degraded:[/] {reason}", highlight=False)
+        _line(console, f"[bold yellow]degraded:[/] {escape(reason)}")
     for note in (*summary.notes, *report.warnings):
-        console.print(f"[yellow]note:[/] {note}", highlight=False)
+        _line(console, f"[yellow]note:[/] {escape(note)}")
 
 
 def show_comparison(found: Comparison, names: tuple[str, str], console: Console) -> None:
-    console.print(
-        f"\n{found.num_common} requests succeeded in both; {found.only_first} in {names[0]} alone, "
-        f"{found.only_second} in {names[1]} alone, {found.neither} in neither. Medians over the common ones:",
-        highlight=False,
-    )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("milliseconds, or tokens", *names, "difference", "ratio"):
-        table.add_column(column, justify="left" if column.startswith("milli") else "right")
+    _line(console, f"\n1: {escape(names[0])}\n2: {escape(names[1])}")
+    text = f"{found.num_common} requests succeeded in both; {found.only_first} in 1 alone, {found.only_second} in 2"
+    _line(console, f"{text} alone, {found.neither} in neither. Medians of those in both:")
+    table = _new_table("milliseconds, or tokens", ("1", "2", "2 - 1", "2 / 1"))
     for name, row in found.differences.items():
         values = [_number(name, value) for value in (row.first, row.second, row.difference)]
         table.add_row(NAMES[name], *values, "" if row.ratio is None else f"{row.ratio:.3f}")
     console.print(table)
     for caution in found.cautions:
-        console.print(f"[bold yellow]not alike:[/] {caution}", highlight=False)
+        _line(console, f"[bold yellow]not alike:[/] {escape(caution)}")
+
+
+def _line(console: Console, text: str) -> None:
+    """Never folded: what reads it may not be a terminal."""
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _ends(report: Report) -> str:
@@ -70,33 +78,70 @@ def _ends(report: Report) -> str:
     if counts.failed:
         classes = ", ".join(f"{count} {name}" for name, count in counts.failures.items())
         text += f"; [bold red]{counts.failed} failed[/] ({classes})"
-    return text + (f"; {counts.cancelled} cancelled as planned" if counts.cancelled else "")
+    return text + (f"; {counts.cancelled} cancelled by this side" if counts.cancelled else "")
 
 
-def _cells(name: str, distribution: Distribution) -> list[str]:
-    return [_number(name, getattr(distribution, statistic)) for statistic in SHOWN]
+def _examples(facts: Iterable[RequestFacts]) -> list[str]:
+    """Of each class of failures, what was said of the first."""
+    said: dict[str, str] = {}
+    for row in measured(facts):
+        if (failure := failure_of(row)) is not None:
+            said.setdefault(failure.value, f"{failure.value}: {row.detail or 'the answer has no finish reason'}")
+    return list(said.values())
+
+
+def _rates(summary: Summary, *, has_times: bool) -> list[list[Part]]:
+    """Lines. A load without due times asks for no rate."""
+    throughput, rate, goodput = summary.throughput, summary.rate, summary.goodput
+    asked: list[Part] = [("requests/s due", rate.asked_per_s, "{:.2f}"), ("sent", rate.achieved_per_s, "{:.2f}")]
+    lines: list[list[Part]] = [
+        [
+            ("requests/s", throughput.requests_per_s, "{:.2f}"),
+            ("output tokens/s", throughput.output_tokens_per_s, "{:,.1f}"),
+            ("input tokens/s", throughput.input_tokens_per_s, "{:,.1f}"),
+            ("of them not cached", throughput.uncached_input_tokens_per_s, "{:,.1f}"),
+            ("prefix hits", summary.prefix_hit_rate, "{:.1%}"),
+        ],
+        [
+            ("open at once: mean", summary.concurrency.mean, "{:.1f}"),
+            ("most", summary.concurrency.max, "{:d}"),
+            *(asked if has_times else ()),
+        ],
+    ]
+    if goodput is not None:
+        lines.append([("share that kept the SLO", goodput.share, "{:.1%}"), ("per s", goodput.good_per_s, "{:.2f}")])
+    return lines
+
+
+def _show_compat(compat: Compat, console: Console) -> None:
+    text = f"by the definitions of {compat.tool.value}: {compat.completed} completed, {compat.failed} failed"
+    _line(console, f"\n{text}")
+    _show_table(console, "milliseconds", compat.distributions)
+    rates = [f"{name} {value:,.2f}/s" for name, value in compat.rates.items() if value is not None]
+    _line(console, ", ".join(rates))
+
+
+def _show_table(console: Console, unit: str, distributions: dict[str, Distribution]) -> None:
+    table = _new_table(unit, SHOWN)
+    for name, found in distributions.items():
+        if found.count:
+            table.add_row(NAMES.get(name, name.removesuffix("_s")), *(_number(name, getattr(found, s)) for s in SHOWN))
+    if table.row_count:
+        console.print(table)
+
+
+def _new_table(first: str, others: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
 
 
 def _number(name: str, value: float | None) -> str:
+    """Times in milliseconds, all else as it is."""
     if value is None:
         return ""
-    return f"{value:,.0f}" if UNITS[name] == "tokens" else f"{value * 1e3:,.1f}"
-
-
-def _rates(report: Report) -> str:
-    summary = report.summary
-    throughput, rate, goodput = summary.throughput, summary.rate, summary.goodput
-    parts = [
-        ("requests/s", throughput.requests_per_s, "{:.2f}"),
-        ("output tokens/s", throughput.output_tokens_per_s, "{:,.1f}"),
-        ("input tokens/s", throughput.input_tokens_per_s, "{:,.1f}"),
-        ("of them not cached", throughput.uncached_input_tokens_per_s, "{:,.1f}"),
-        ("prefix hits", summary.prefix_hit_rate, "{:.1%}"),
-        ("requests/s due", rate.asked_per_s, "{:.2f}"),
-        ("sent", rate.achieved_per_s, "{:.2f}"),
-        ("open at once: mean", summary.concurrency.mean, "{:.1f}"),
-        ("most", summary.concurrency.max, "{:d}"),
-    ]
-    if goodput is not None:
-        parts += [("goodput/s", goodput.good_per_s, "{:.2f}"), ("share that kept the SLO", goodput.share, "{:.1%}")]
-    return ", ".join(f"{name} {form.format(value)}" for name, value, form in parts if value is not None)
+    if UNITS.get(name) == "tokens":
+        return f"{value:,.0f}"
+    return f"{value * 1e3:,.1f}" if name.endswith("_s") else f"{value:,.1f}"

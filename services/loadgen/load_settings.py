@@ -30,52 +30,59 @@ class History(enum.StrEnum):
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A load. Texts of lengths and delays are those of `draws.parse_spread`; 0 and "" mean: not asked for."""
+    """What is asked, how much of it, and when. A length, a number of turns or a time is N, uniform:A-B, normal:MEAN,STD
+    or normal:MEAN,STD,A-B (kept within A and B). 0 or nothing: not asked for, unless it says otherwise."""
 
-    seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0
-    repeatable: bool = False  #: the same seed says the same again, which a server may find in its cache
+    seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0  #: of all chance: the same seed gives the same load
+    repeatable: bool = False  #: the same seed gives the same words, too, which a server may then find in its cache
 
     # how much
-    num_requests: Whole = 0
-    num_sessions: Whole = 0  #: of chats or of an agentic trace
-    duration_s: Real = 0.0  #: only requests (of chats: first turns) that are due before
+    num_requests: Whole = 0  #: how many requests
+    num_sessions: Whole = 0  #: how many chats, or sessions of a trace
+    duration_s: Real = 0.0  #: of a load with a rate or a trace: what is due (of chats: begins) within so long
 
     # when
+    #: how requests come: at a trace's times, each as soon as one of --concurrency is free (closed), or at --rate; auto:
+    #: poisson where a rate is given, else the times of the trace, else closed
     arrivals: ArrivalKind = ArrivalKind.AUTO
-    rate: Real = 0.0  #: requests per second; of sessions: sessions
-    burstiness: Positive = 1.0
-    burst_size: Annotated[int, msgspec.Meta(ge=1)] = 1
-    burst_every_s: Positive = 1.0
-    concurrency: Whole = 0  #: requests open at once; with a rate: at most
-    ramp_s: Real = 0.0  #: until `concurrency` is reached
+    rate: Real = 0.0  #: requests per second (of chats and sessions: first turns)
+    burstiness: Positive = 1.0  #: shape of gamma arrivals: 1 is poisson, less comes in clusters, more evenly
+    burst_size: Annotated[int, msgspec.Meta(ge=1)] = 1  #: requests of a burst, due at once
+    burst_every_s: Positive = 1.0  #: between the starts of two bursts
+    concurrency: Whole = 0  #: requests open at once; with a rate: no more than so many
+    ramp_s: Real = 0.0  #: concurrency is reached evenly over so long
 
     # what
+    #: prompts of made-up words, or of token ids (--endpoint completions only)
     content: ContentKind = ContentKind.TEXT
-    input_tokens: str = ""  #: of each request's own; "": 512
-    output_tokens: str = ""  #: "": 128
-    lengths_from: str = ""  #: path of a trace of whose requests both lengths are drawn in pairs
-    num_groups: Whole = 0  #: groups whose requests begin alike
-    prefix_tokens: Whole = 0  #: so many tokens of them, before each request's own
-    turns: str = ""  #: of each chat; "": single requests
-    think_s: str = "0"  #: between a turn's end and the next
+    input_tokens: str = ""  #: length of each prompt or message; 512 if not given
+    output_tokens: str = ""  #: length of each answer; 128 if not given
+    lengths_from: str = ""  #: path of a trace: both lengths are those of one of its requests, drawn by chance
+    num_groups: Whole = 0  #: each prompt begins with the words of one of so many groups
+    prefix_tokens: Whole = 0  #: length of a group's words, before each prompt's own
+    turns: str = ""  #: questions of each chat, each sent after the answer before it; single requests if not given
+    think_s: str = "0"  #: from an answer's end to the chat's next question
+    #: what later questions repeat of earlier answers: what came, or made-up words of the asked length
     history: History = History.REAL
-    tokenizer: str = ""  #: path of the target's tokenizer.json
-    first_token_id: Whole = 0
-    end_token_id: Whole = 32000
+    #: path of the model's tokenizer.json, so that prompts have the lengths asked for; else a word counts as one token
+    tokenizer: str = ""
+    first_token_id: Whole = 0  #: the least id of prompts of token ids
+    end_token_id: Whole = 32000  #: the first id beyond those of prompts of token ids
     mark_texts: bool = False  #: prompts of a file begin with a mark of the run, so that no cache knows them
 
     # a trace
-    trace: str = ""  #: path of the file that is replayed
+    trace: str = ""  #: path of a file of requests (.gz, too) that is replayed
+    #: what the file is; auto: as its first line looks
     trace_format: TraceFormat = TraceFormat.AUTO
-    speed: Positive = 1.0  #: gaps and think times are divided by it
-    window_start_s: Real = 0.0  #: of the trace's own time
-    window_end_s: Real = 0.0
+    speed: Positive = 1.0  #: of the replay: 2 halves all gaps and think times
+    window_start_s: Real = 0.0  #: only what the trace has from then on, by its own time
+    window_end_s: Real = 0.0  #: and before then
 
     # besides
-    cancel_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
-    cancel_after_s: str = "uniform:0.1-2"
-    warm_up_requests: Whole = 0
-    warm_up_s: Real = 0.0  #: of an open load
+    cancel_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  #: share of requests that the client gives up
+    cancel_after_s: str = "uniform:0.1-2"  #: so long after they were sent
+    warm_up_requests: Whole = 0  #: sent first, and no part of any figure
+    warm_up_s: Real = 0.0  #: the same, of a load with a rate: as many as come in so long
 
 
 def check_settings(settings: LoadSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import enum
 import inspect
+import re
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
@@ -15,6 +16,8 @@ from baton.services.loadgen.load_settings import LoadSettings
 from baton.services.runtime.setting_texts import comments_of, help_text, placeholder
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
+KINDS: tuple[type[msgspec.Struct], ...] = (TargetSettings, LoadSettings, RunSettings)
+NAMES_FIRST = re.compile(r"\w+(, \w+)*(?=[: ])")
 DESCRIPTION = """\
 Put a load on a server that speaks OpenAI's API, and report what was measured.
 
@@ -22,6 +25,9 @@ Put a load on a server that speaks OpenAI's API, and report what was measured.
   baton bench --url http://host:8000 --rate 4 --duration-s 60 --input-tokens normal:512,64 --slo ttft=2s,itl=50ms
   baton bench --trace conversations.jsonl --speed 2 --sweep rate:1,2,4
   baton bench compare FOLDER FOLDER
+
+Exit codes: 0; 1 too many failures, no success, or files that could not be written; 2 nothing could be run;
+130 interrupted, and what was measured until then is reported.
 """
 
 
@@ -41,7 +47,7 @@ def bench_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    for kind in (TargetSettings, LoadSettings, RunSettings):
+    for kind in KINDS:
         add_flags(parser, kind)
     return parser
 
@@ -50,20 +56,25 @@ def add_flags(parser: argparse.ArgumentParser, kind: type[msgspec.Struct]) -> No
     group = parser.add_argument_group(kind.__name__.removesuffix("Settings").lower(), inspect.getdoc(kind))
     comments = comments_of(kind)
     for field in msgspec.structs.fields(kind):
-        flag = "--" + field.name.replace("_", "-")
-        text = help_text(field, comments)
+        flag, text = flag_of(field.name), help_text(field, comments)
         if field.type is bool:
-            group.add_argument(flag, dest=field.name, action="store_true", default=None, help=comments[field.name])
+            text = text.removesuffix(" (default: False)")
+            group.add_argument(flag, dest=field.name, action="store_true", default=None, help=text)
         elif get_origin(field.type) is tuple:
-            group.add_argument(flag, dest=field.name, action="append", metavar="VALUE", help=text)
+            group.add_argument(flag, dest=field.name, action="append", metavar=metavar(field), help=text)
         else:
             group.add_argument(flag, dest=field.name, metavar=metavar(field), help=text)
 
 
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def metavar(field: msgspec.structs.FieldInfo) -> str:
-    if isinstance(field.type, type) and issubclass(field.type, enum.Enum):
-        return "|".join(str(member.value) for member in field.type)
+    """What stands for the value: the words that may be given, or its unit."""
     plain = get_args(field.type)[0] if get_origin(field.type) is not None else field.type
+    if isinstance(plain, type) and issubclass(plain, enum.Enum):
+        return "|".join(str(member.value) for member in plain)
     return placeholder(msgspec.structs.FieldInfo(field.name, field.encode_name, plain))
 
 
@@ -73,6 +84,16 @@ def parse_options(arguments: list[str]) -> Options:
     return Options(_settings(TargetSettings, given), _settings(LoadSettings, given), _settings(RunSettings, given))
 
 
+def in_flags(message: str) -> str:
+    """A message that begins with names of settings, with their flags in their place."""
+    names = {field.name for kind in KINDS for field in msgspec.structs.fields(kind)}
+    begin = NAMES_FIRST.match(message)
+    if begin is None:
+        return message
+    words = begin[0].split(", ")
+    return ", ".join(flag_of(word) if word in names else word for word in words) + message[begin.end() :]
+
+
 def _settings(kind: type[Settings], given: dict[str, Any]) -> Settings:
     own = {field.name: given[field.name] for field in msgspec.structs.fields(kind) if field.name in given}
     try:
@@ -80,4 +101,4 @@ def _settings(kind: type[Settings], given: dict[str, Any]) -> Settings:
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at ")
         name = place.strip("`$.").partition("[")[0]
-        raise BadLoad(f"--{name.replace('_', '-')} {own.get(name, '')}: {message}") from None
+        raise BadLoad(f"{name}: {own.get(name, '')!r}: {message}") from None
