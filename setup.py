@@ -23,7 +23,10 @@ EXTENSIONS = {
     "baton.services.executor.engine.kernels._kernels": ["team", "dense", "paged_attention"],
 }
 #: package -> what it has besides modules
-DATA = {"baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"]}
+DATA = {
+    "baton.services.loadgen.html": ["*.html", "*.js", "*.css"],
+    "baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"],
+}
 DEBUG = os.environ.get("BATON_NATIVE_DEBUG") == "1"
 
 

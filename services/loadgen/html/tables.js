@@ -1,0 +1,95 @@
+// Objectives, every figure with its definition, other tools' figures, and what was run.
+
+const STATISTICS = ["count", "mean", "std", "min", "p50", "p90", "p95", "p99", "p999", "max"];
+const STATISTIC_NAMES = { p999: "p99.9" };
+
+function objectives({ report: { summary: { goodput } } }) {
+  if (!goodput) return null;
+  const bounds = Object.entries(goodput.attainment).map(([name, kept]) => [`${TERMS.bounds[name]} ≤ ${time(goodput.slo[name])}`, kept]);
+  const row = ([name, kept]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "meter" }, meter(kept)), h("td", { class: "number" }, share(kept, 2)));
+  return section("objectives", "Objectives", `Of ${decimal(goodput.num_judged, 0)} successes and failures; a failure keeps none.`,
+    h("table", { class: "attainment" }, h("caption", { class: "hidden" }, "Share of requests that kept each objective"),
+      h("tbody", {}, bounds.map(row), bounds.length > 1 && row(["All of them", goodput.share]))));
+}
+
+function meter(kept) {
+  return s("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("rect", { class: "rest", width: 100, height: 6 }), s("rect", { class: "kept", width: 100 * (kept || 0), height: 6 }));
+}
+
+// One unit for a row, so that its numbers can be compared; at least four digits of the median.
+function rowWriter(unit, distribution) {
+  const isTime = unit === "s" || unit === "s/token";
+  const middle = Math.abs(distribution.p50 ?? 0) || Math.abs(distribution.max ?? 0);
+  const { factor, unit: written } = isTime ? timeUnit(middle) : { factor: 1, unit };
+  const places = isTime ? Math.max(digits(middle * factor || 1, 4), 1) : 1;
+  const write = (statistic) => {
+    const value = distribution[statistic];
+    if (!isNumber(value)) return NONE;
+    return statistic === "count" ? decimal(value, 0) : decimal(value * factor, isTime ? places : Number.isInteger(value) ? 0 : places);
+  };
+  return { write, unit: unit === "s/token" ? `${written}/token` : written };
+}
+
+function distributionTable(caption, entries) {
+  const columns = [{ title: "figure" }, { title: "unit" }, ...STATISTICS.map((name) => ({ title: STATISTIC_NAMES[name] || name, isNumber: true }))];
+  const rows = entries.map(({ name, title, definition, unit, distribution }) => {
+    const writer = rowWriter(unit, distribution);
+    return [[h("span", { class: "figure" }, title), " ", h("code", {}, name), definition && h("span", { class: "definition" }, defined(definition))],
+      writer.unit, ...STATISTICS.map(writer.write)];
+  });
+  return table(caption, columns, rows, "stacked figures");
+}
+
+function singles({ span, counts, throughput, rate, concurrency, prefix_hit_rate, goodput }) {
+  const about = TERMS.run;
+  const kept = goodput ? [["Goodput, share", share(goodput.share, 2), "", about.goodput], ["Goodput, rate", number(goodput.good_per_s, 5), "requests/s", about.goodput]] : [];
+  return [
+    ["Span", number(span[1] - span[0], 5), "s", about.span],
+    ["Planned", number(counts.planned), "requests", about.counts],
+    ["Succeeded", number(counts.succeeded), "requests", about.counts],
+    ["Failed", number(counts.failed), "requests", about.counts],
+    ...Object.entries(counts.failures).map(([name, count]) => [`Failed: ${words(name)}`, number(count), "requests", about.counts]),
+    ["Cancelled", number(counts.cancelled), "requests", about.counts],
+    ["Requests", number(throughput.requests_per_s, 5), "requests/s", about.throughput],
+    ["Output tokens", number(throughput.output_tokens_per_s, 5), "tokens/s", about.throughput],
+    ["Input tokens", number(throughput.input_tokens_per_s, 5), "tokens/s", about.throughput],
+    ["Uncached input tokens", number(throughput.uncached_input_tokens_per_s, 5), "tokens/s", about.throughput],
+    ["Request rate, asked", number(rate.asked_per_s, 5), "requests/s", about["request rate, asked"]],
+    ["Request rate, achieved", number(rate.achieved_per_s, 5), "requests/s", about["request rate, achieved"]],
+    ["Concurrency, mean", number(concurrency.mean, 5), "requests", about["concurrency, mean and max"]],
+    ["Concurrency, max", number(concurrency.max), "requests", about["concurrency, mean and max"]],
+    ["Prefix-hit rate", share(prefix_hit_rate, 2), "", about["prefix-hit rate"]],
+    ...kept,
+  ];
+}
+
+function allFigures({ report: { summary } }) {
+  const entries = Object.entries(TERMS.figures).filter(([name]) => summary.distributions[name])
+    .map(([name, term]) => ({ name, ...term, distribution: summary.distributions[name] }));
+  const columns = [{ title: "figure" }, { title: "value", isNumber: true }, { title: "unit" }, { title: "definition" }];
+  return section("figures", "All figures", `Percentiles are ${TERMS.percentiles}; p99.9 from 1,000 values on; the standard deviation is the population's. What is undefined is ${NONE}, never 0.`,
+    distributionTable("Distributions", entries), table("Of the run", columns, singles(summary), "stacked singles"));
+}
+
+function otherTools({ report: { compat } }) {
+  if (!compat.length) return null;
+  return section("tools", "By other tools’ definitions", "The same facts, as these tools would name and count them; times in seconds are written in a unit that fits.",
+    compat.map(({ tool, source, completed, failed, distributions: found, rates }) => [
+      h("h3", {}, tool), h("p", { class: "note" }, `${source}. ${decimal(completed, 0)} completed, ${decimal(failed, 0)} failed.`),
+      distributionTable(`Distributions as ${tool} makes them`, Object.entries(found).map(([name, distribution]) => ({ name, title: words(name), unit: name.endsWith("_s") ? "s" : "", distribution }))),
+      table(`Rates as ${tool} makes them`, [{ title: "rate" }, { title: "per second", isNumber: true }], Object.entries(rates).map(([name, value]) => [h("code", {}, name), number(value, 5)]), "plain rates")]));
+}
+
+function written(value) {
+  if (value === null || value === undefined) return NONE;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+function setup({ report: { run } }) {
+  const group = (title, entries) => h("div", {}, h("h3", {}, title), entries.length
+    ? h("dl", { class: "settings" }, entries.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, written(value)))))
+    : h("p", { class: "nothing" }, "Nothing was said."));
+  const identity = [["target", run.target], ["model", run.model], ["seed", run.seed], ["plan", run.plan_fingerprint], ["began", run.began_at || NONE]];
+  return section("setup", "Setup", null, h("div", { class: "groups" }, group("Run", identity), group("Settings", Object.entries(run.settings)), group("Machine", Object.entries(run.machine)), group("Versions", Object.entries(run.versions))));
+}
