@@ -33,10 +33,11 @@ function drawFrontier(chart, points, chosen, choose, width) {
   const yStep = niceStep(most, 4);
   const y = linearScale(0, Math.ceil(most / yStep) * yStep, bottom, MARGIN.top + 6, 4);
   const even = Math.min(x.high, y.high);
-  let taken = [];
+  const taken = [];
   const names = known.map(({ point, index, at, value }) => {
     const box = { x: x.place(at), y: y.place(value) - 9, half: shortName(point, index).length * 3.5 + 2 };
-    if (taken.some((other) => Math.abs(other.x - box.x) < other.half + box.half && Math.abs(other.y - box.y) < 12)) return null;
+    const isOnPoint = known.some((other) => other.index !== index && Math.abs(x.place(other.at) - box.x) < box.half + 5 && Math.abs(y.place(other.value) - box.y + 4) < 10);
+    if (isOnPoint || taken.some((other) => Math.abs(other.x - box.x) < other.half + box.half && Math.abs(other.y - box.y) < 12)) return null;
     taken.push(box);
     return s("text", { class: "name", x: box.x, y: box.y, "text-anchor": "middle" }, shortName(point, index));
   });
@@ -71,7 +72,7 @@ function sweepTable(points, chosen, choose) {
 }
 
 function sweep(points, chosen, choose) {
-  return section("sweep", "Sweep", "Up and to the left is better. A hollow point is degraded: the client did not offer the load that was asked for. The chosen point is the one shown in detail.",
+  return section("sweep", "Sweep", "In the first two, up and to the left is better. A hollow point is degraded: the client did not offer the load that was asked for. The chosen point is the one shown in detail.",
     h("div", { class: "panels" }, [...FRONTIERS, lastFrontier(points)].map((chart) => frontierPanel(chart, points, chosen, choose))),
     sweepTable(points, chosen, choose));
 }

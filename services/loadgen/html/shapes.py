@@ -17,6 +17,7 @@ MAX_ROWS = 6000  #: requests in the timeline; of more, each k-th is shown
 MAX_DETAILS = 100  #: failures that are shown with what was said of them
 MAX_DETAIL_CHARS = 300
 LOG_FROM_RATIO = 30.0  #: an axis is logarithmic where the largest value is so many times the smallest
+SAME = 1e-9  #: values that differ by no larger share are drawn as one
 MAX_LOG_RATIO = 1e5  #: smaller values stand in the first bin
 #: of the curves, in percent: even steps, and more of the tail
 QUANTILES = (*(step / 2 for step in range(200)), 99.7, 99.8, 99.9, 99.95, 100.0)
@@ -94,11 +95,11 @@ def shape(numbers: Sequence[float]) -> Shape:
 
 def _edges(array: Floats) -> tuple[bool, Floats]:
     low, high = float(array.min()), float(array.max())
-    if high == low:
+    if high - low <= high * SAME:
         margin = abs(high) * 0.1 or 1e-3
         return False, np.linspace(max(low - margin, 0.0), high + margin, 10)
     smallest = float(array[array > 0].min())
-    if high / smallest < LOG_FROM_RATIO and low > 0:
+    if high / smallest < LOG_FROM_RATIO:
         return False, np.linspace(0.0 if low < 0.3 * high else low, high, NUM_BINS + 1)
     edges = np.geomspace(max(smallest, high / MAX_LOG_RATIO), high, NUM_BINS + 1)
     edges[-1] = high  # whatever rounding made of it

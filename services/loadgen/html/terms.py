@@ -41,7 +41,7 @@ OF_A_RUN = {
     "span": "due time of the first request → end of the last one",
     "counts": "planned = succeeded + failed + cancelled; failed by class",
     "throughput": _THROUGHPUT,
-    "request rate, asked": "(n − 1) / (last − first due time)",
+    "request rate, asked": "(n − 1) / (last − first due time), of what was taken up",
     "request rate, achieved": "the same of sending",
     "concurrency, mean and max": "sent and not over, successes or not; the mean is over the span",
     "prefix-hit rate": "cached / input tokens of the successes that say both",

@@ -1,0 +1,137 @@
+"""The page in a browser: its layout at two widths, what it says without a pointer, and what it does with odd runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from baton.core.metrics.compat import Tool
+from baton.core.metrics.facts import Failure, RequestFacts
+from baton.core.metrics.goodput import NO_SLO
+from baton.services.loadgen.html import render
+from tests.services.loadgen.html.conftest import open_report
+from tests.services.loadgen.html.runs import report_of, requests, server_series
+from tests.services.loadgen.html.test_page import HOSTILE
+
+#: what sticks out of the window or of its own box, and texts and figures that lie on each other
+FLAWS = (Path(__file__).parent / "flaws.js").read_text(encoding="utf-8")
+#: the least contrast of a text with the page's ground
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+
+def whole_page() -> str:
+    facts = requests(300)
+    report = report_of(facts, tools=tuple(Tool), server_series=server_series(facts), warnings=("a warning",))
+    summary = msgspec.structs.replace(report.summary, degraded=("18.40 requests/s were sent, 20.00 asked for",))
+    return render([msgspec.structs.replace(report, summary=summary)], [facts])
+
+
+def sweep_page() -> str:
+    rates = (4.0, 8.0, 24.0, 48.0)
+    runs = [requests(60, rate, 0.0 if rate < 20 else 0.1) for rate in rates]
+    reports = [report_of(facts, label=f"rate={rate:g}") for facts, rate in zip(runs, rates, strict=True)]
+    return render(reports, runs)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("kind", ["run", "sweep"])
+async def test_everything_has_its_place(tmp_path: Path, kind: str, width: int, scheme: str) -> None:
+    text = whole_page() if kind == "run" else sweep_page()
+    async with open_report(text, tmp_path, scheme, width) as page:
+        assert await page.evaluate(FLAWS) == []
+        assert await page.evaluate(CONTRAST) >= 4.5
+        for summary in await page.locator("summary").all():
+            await summary.click()
+        assert await page.evaluate(FLAWS) == []
+        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(20, 23, 27)") == (scheme == "dark")
+        if folder := os.environ.get("BATON_PAGE_PICTURES"):
+            await page.screenshot(path=f"{folder}/report-{kind}-{width}-{scheme}.png", full_page=True)
+
+
+async def test_what_is_shown_is_what_the_report_says(tmp_path: Path) -> None:
+    facts = requests(300)
+    report = report_of(facts)
+    summary = report.summary
+    async with open_report(render([report], [facts]), tmp_path) as page:
+        first = [
+            cell.strip() for cell in await page.locator("table.figures tbody tr").first.locator("td").all_inner_texts()
+        ]
+        ttft = summary.distributions["ttft_s"]
+        values = (ttft.mean, ttft.std, ttft.min, ttft.p50, ttft.p90, ttft.p95, ttft.p99)
+        assert first[:2] == ["ms", f"{ttft.count}"]
+        assert [float(text) for text in first[2:9]] == [
+            pytest.approx(value * 1e3, abs=0.051) for value in values if value
+        ]
+        assert first[9] == "–"  # below 1000 values
+        shown = (await page.inner_text(".tile.success")).replace("\xa0", " ")
+        for failure, count in summary.counts.failures.items():
+            assert f"{count} {failure}" in shown
+        assert f"{summary.counts.succeeded} of {summary.counts.planned} requests" in shown
+        output = summary.throughput.output_tokens_per_s
+        assert output is not None
+        assert f"{output:,.0f}" in await page.inner_text(".tile.output .big")
+        assert await page.locator("#objectives tbody tr").count() == 4
+
+
+async def test_keys_read_values_without_a_pointer(tmp_path: Path) -> None:
+    facts = requests(60)
+    report = report_of(facts)
+    async with open_report(render([report], [facts]), tmp_path) as page:
+        await page.focus("#time .panel:nth-child(4) svg")
+        await page.keyboard.press("End")
+        assert await page.inner_text("#time .panel:nth-child(4) .legend .value") != ""
+        await page.focus("#requests canvas")
+        await page.keyboard.press("Home")
+        assert (await page.inner_text("#requests .readout")).startswith("Request 0: due ")
+        await page.keyboard.press("ArrowDown")
+        assert (await page.inner_text("#requests .readout")).startswith("Request 1: due ")
+        await page.focus("#distributions svg")
+        await page.keyboard.press("ArrowRight")
+        assert "up to here" in await page.inner_text("#distributions .readout")
+
+
+async def test_a_point_of_a_sweep_is_chosen(tmp_path: Path) -> None:
+    async with open_report(sweep_page(), tmp_path) as page:
+        assert await page.inner_text("#chosen") == "In detail: rate=4"
+        await page.get_by_label("rate=24").check()
+        assert await page.inner_text("#chosen") == "In detail: rate=24"
+        assert await page.evaluate("document.activeElement.value") == "2"
+        assert await page.locator("main").count() == 1
+        assert await page.evaluate(FLAWS) == []
+
+
+async def test_texts_of_a_server_stay_text(tmp_path: Path) -> None:
+    facts = [
+        RequestFacts(index=0, scheduled_s=0.0, sent_s=0.1, done_s=1.0, failure=Failure.ERROR_EVENT, detail=HOSTILE)
+    ]
+    report = report_of(facts, warnings=(HOSTILE,), server_series={HOSTILE: ((0.5, 1.0),)})
+    run = msgspec.structs.replace(report.run, model=HOSTILE, settings={HOSTILE: HOSTILE})
+    async with open_report(render([msgspec.structs.replace(report, run=run)], [facts]), tmp_path, width=400) as page:
+        await page.click("#requests summary")
+        assert await page.locator("h1").text_content() == HOSTILE
+        assert await page.locator("#requests td").last.text_content() == HOSTILE
+        assert await page.evaluate("window.ran") is None
+        assert await page.locator("img").count() == 0
+        assert await page.evaluate(FLAWS) == []
+
+
+FAILED = [RequestFacts(index=at, scheduled_s=at / 10, done_s=at / 10 + 0.1, failure=Failure.CONNECT) for at in range(9)]
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [([], "–"), (FAILED, "0 %"), (requests(1, share_failed=0.0), "100 %")],
+    ids=["none", "all failed", "one"],
+)
+async def test_odd_runs_are_shown(tmp_path: Path, facts: list[RequestFacts], said: str, width: int) -> None:
+    async with open_report(render([report_of(facts, slo=NO_SLO)], [facts]), tmp_path, width=width) as page:
+        assert (await page.inner_text(".tile.success .big")).replace("\xa0", " ") == said
+        assert await page.evaluate(FLAWS) == []
+        assert await page.locator("#objectives").count() == 0
+        assert "NaN" not in await page.inner_text("main")
