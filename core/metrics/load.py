@@ -40,7 +40,7 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """Requests per second: (n − 1) / (last − first); None for fewer than two, or for all at once."""
 
-    asked_per_s: float | None  #: by when they were due
+    asked_per_s: float | None  #: by when they were due, of those that were taken up
     achieved_per_s: float | None  #: by when they were sent
 
 
@@ -83,7 +83,7 @@ def concurrency(facts: Sequence[RequestFacts], span: Span) -> Concurrency:
 
 def request_rate(facts: Sequence[RequestFacts]) -> Rate:
     return Rate(
-        asked_per_s=_rate([row.scheduled_s for row in facts]),
+        asked_per_s=_rate([row.scheduled_s for row in facts if row.dispatched_s is not None]),
         achieved_per_s=_rate([row.sent_s for row in facts if row.sent_s is not None]),
     )
 

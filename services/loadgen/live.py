@@ -1,4 +1,4 @@
-"""What is seen of a run while it lasts. It shows counts and recent times; the report alone has the figures."""
+"""What is seen of a run while it lasts: counts and recent times. The report alone has the figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baton.core.metrics.percentiles import percentile
 from baton.core.metrics.summary import measured
 from baton.services.loadgen.server_metrics import Sample
 
-RECENT_S = 10.0
+RECENT_S = 10.0  #: as it is shown
 MAX_RECENT = 2000
 
 
@@ -53,12 +53,13 @@ class LiveView:
         firsts = sorted(ttft_s for _, ttft_s, _ in recent if ttft_s is not None)
         tokens_per_s = sum(count for _, _, count in recent) / max(1e-9, min(RECENT_S, now))
         text = f"{self._num_good} good, {self._num_failed} failed of {self._num_planned}; {now:.0f} s"
-        if firsts:
-            text += f"; last {RECENT_S:.0f} s: {tokens_per_s:,.0f} output tokens/s, TTFT p50 "
-            text += f"{percentile(firsts, 50.0) * 1e3:,.0f} ms, p99 {percentile(firsts, 99.0) * 1e3:,.0f} ms"
         grid = Table.grid(padding=(0, 1))
-        bar = ProgressBar(self._num_planned, self._num_done, width=24)
+        bar = ProgressBar(self._num_planned, self._num_done, width=20)
         grid.add_row(self._phase or self._label or "run", bar, text)
+        if firsts:
+            p50, p99 = (percentile(firsts, percent) * 1e3 for percent in (50.0, 99.0))
+            text = f"{tokens_per_s:,.0f} output tokens/s, TTFT p50 {p50:,.0f} ms, p99 {p99:,.0f} ms"
+            grid.add_row("last 10 s", "", text)
         if self._server:
             grid.add_row("server", "", self._server)
         return grid

@@ -198,6 +198,7 @@ class Run:
         finally:
             for waiting in (everything, stop):
                 waiting.cancel()
+            await asyncio.gather(everything, stop, return_exceptions=True)  # so that nobody tells of them
 
     def _outcome(self) -> RunOutcome:
         return RunOutcome(
