@@ -96,13 +96,14 @@ def write_report(folder: Path, report: Report) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
+    """Raises OSError, which names the file."""
     draft = path.with_name(path.name + ".new")
     try:
         draft.write_bytes(data)
         os.replace(draft, path)
-    except OSError:
+    except OSError as error:
         draft.unlink(missing_ok=True)
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def describe_machine() -> dict[str, Any]:

@@ -34,12 +34,15 @@ class Ran(NamedTuple):
         return sorted(decode_facts(lines), key=lambda row: row.index)
 
 
-async def start_bench(*flags: str, key: str = "") -> Process:
-    """No variable of the caller's environment says a key."""
+async def start_bench(*flags: str, key: str = "", has_own_group: bool = False) -> Process:
+    """No variable of the caller's environment says a key. `has_own_group`: as a shell starts it, so that a Ctrl-C there
+    is one for all its processes."""
     environment = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
     environment |= {KEY_VARIABLES[0]: key} if key else {}
     command = (sys.executable, "-m", "baton.services.cli.main", "bench", *flags)
-    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+    return await asyncio.create_subprocess_exec(
+        *command, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=has_own_group
+    )
 
 
 async def finished(process: Process, folder: Path) -> Ran:

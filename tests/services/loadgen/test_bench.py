@@ -1,0 +1,307 @@
+"""`baton bench` as a process against a server that does what a test writes down: counts, figures, exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from baton.core.metrics.facts import Failure, Phase
+from tests.support.bench import bench, finished, start_bench
+from tests.support.stub_server import (
+    DONE,
+    STREAM_HEAD,
+    Asked,
+    Close,
+    Step,
+    StubServer,
+    Until,
+    chat_event,
+    chunked,
+    event,
+    good_stream,
+    models,
+    streamed,
+    usage_event,
+    whole,
+)
+
+GOOD = streamed(good_stream())
+LOAD = ("--num-requests", "20", "--concurrency", "4", "--workers", "2", "--no-metrics")
+BUSY = {"error": {"message": "come again"}}
+FAULTS: dict[str, tuple[Failure, list[Step]]] = {
+    "refused": (Failure.REFUSED, [whole("503 Service Unavailable", BUSY)]),
+    "error event": (Failure.ERROR_EVENT, streamed([chat_event("a"), event(BUSY), DONE])),
+    "error body": (Failure.ERROR_EVENT, [whole("200 OK", BUSY)]),
+    "no end marker": (Failure.NO_END, streamed(good_stream()[:-1])),
+    "no finish reason": (Failure.NO_FINISH, streamed([chat_event("a"), usage_event(7, 1), DONE])),
+    "empty": (Failure.EMPTY, [whole("200 OK", b"", "text/event-stream")]),
+    "lost": (Failure.LOST, [STREAM_HEAD, chunked(chat_event("a")), Close()]),
+}
+
+
+def answering(steps: Callable[[Asked], Iterable[Step]]) -> Callable[[Asked], Iterable[Step]]:
+    """What a chat is answered with; the model's name is m."""
+    return lambda asked: [models("m")] if asked.method == "GET" else steps(asked)
+
+
+def every_fifth(fault: list[Step]) -> Callable[[Asked], Iterable[Step]]:
+    count = iter(range(1, 1 << 30))
+    return answering(lambda asked: fault if next(count) % 5 == 0 else GOOD)
+
+
+def prompts(server: StubServer) -> list[str]:
+    return [asked.body["messages"][0]["content"] for asked in server.asked if asked.method == "POST"]
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+async def test_LDG_01_failures_are_counted_by_class_stand_beside_the_figures_and_end_with_1(
+    fault: str, tmp_path: Path
+) -> None:
+    failure, steps = FAULTS[fault]
+    async with StubServer(every_fifth(steps)) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD)
+        assert len(server.asked) == 21  # nothing is tried again
+    counts = ran.report().summary.counts
+    assert (ran.code, counts.planned, counts.succeeded, counts.failed) == (1, 20, 16, 4)
+    assert counts.failures == {failure.value: 4}
+    assert ran.report().summary.distributions["ttft_s"].count == 16
+    assert "16 of 20 requests succeeded in" in ran.out
+    assert f"4 failed (4 {failure.value})\n  {failure.value}: " in ran.out
+    assert ran.err == ""
+
+
+async def test_LDG_01_failures_up_to_the_threshold_end_with_0_and_without_a_success_nothing_does(
+    tmp_path: Path,
+) -> None:
+    _, refused = FAULTS["refused"]
+    async with StubServer(every_fifth(refused)) as server:
+        assert (await bench(server.url, tmp_path / "a", *LOAD, "--max-failed", "0.2")).code == 0
+        assert (await bench(server.url, tmp_path / "b", *LOAD, "--max-failed", "0.19")).code == 1
+    async with StubServer(answering(lambda asked: refused)) as server:
+        assert (await bench(server.url, tmp_path / "c", *LOAD, "--max-failed", "1")).code == 1
+
+
+async def test_LDG_02_tokens_are_those_of_the_usage_and_one_token_has_no_latency_between(tmp_path: Path) -> None:
+    one = streamed(good_stream(["x"], 1))
+    async with StubServer(answering(lambda asked: one)) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD, "--output-tokens", "1")
+    found = ran.report().summary.distributions
+    assert [found[name].count for name in ("ttft_s", "itl_s", "tpot_s")] == [20, 0, 0]
+    assert {(row.num_input_tokens, row.num_output_tokens, row.num_cached_tokens) for row in ran.facts()} == {(7, 1, 3)}
+    assert ran.report().summary.prefix_hit_rate == 3 / 7
+    assert ran.code == 0
+
+
+async def test_LDG_02_a_role_event_is_no_first_token(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD)
+    for row in ran.facts():
+        assert [chunk.num_chars for chunk in row.chunks] == [3, 4]
+        assert row.first_event_s is not None
+        assert row.first_event_s <= row.chunks[0].time_s
+
+
+async def test_LDG_04_three_hundred_in_flight_are_three_hundred_at_the_server(tmp_path: Path) -> None:
+    all_there = asyncio.Event()
+    async with StubServer(answering(lambda asked: [Until(all_there), *GOOD])) as server:
+        flags = ("--num-requests", "300", "--concurrency", "300", "--input-tokens", "4", "--no-metrics")
+        running = asyncio.ensure_future(bench(server.url, tmp_path / "out", *flags))
+        async with server.opened:
+            await server.opened.wait_for(lambda: server.num_open == 300)
+        all_there.set()
+        ran = await running
+    assert ran.report().summary.concurrency.max == 300
+    assert ran.report().summary.counts.succeeded == 300
+
+
+async def test_LDG_04_two_runs_share_no_prompt_unless_they_are_to_be_repeatable(tmp_path: Path) -> None:
+    said = []
+    for number, flags in enumerate([(), (), ("--repeatable",), ("--repeatable",), ("--repeatable", "--seed", "7")]):
+        async with StubServer(answering(lambda asked: GOOD)) as server:
+            ran = await bench(server.url, tmp_path / str(number), *LOAD, "--input-tokens", "9", *flags)
+            said.append(sorted(prompts(server)))
+        assert bool(ran.report().run.salt) == (not flags)
+    assert all(len(set(texts)) == 20 for texts in said)
+    assert said[2] == said[3]
+    for first, second in ((0, 1), (0, 2), (1, 2), (2, 4)):
+        assert not set(said[first]) & set(said[second])
+
+
+@pytest.mark.parametrize("to_group", [True, False])
+async def test_LDG_04_a_ctrl_c_in_mid_run_keeps_what_was_measured_and_each_request_ends_once(
+    to_group: bool, tmp_path: Path
+) -> None:
+    never = asyncio.Event()
+    async with StubServer(answering(lambda asked: GOOD if len(server.asked) <= 9 else [Until(never)])) as server:
+        flags = ("--url", server.url, "--out", str(tmp_path / "out"), *LOAD)
+        process = await start_bench(*flags, has_own_group=to_group)
+        async with server.opened:
+            await server.opened.wait_for(lambda: len(server.asked) >= 13 and server.num_open == 4)
+        os.killpg(process.pid, signal.SIGINT) if to_group else process.send_signal(signal.SIGINT)
+        ran = await finished(process, tmp_path / "out")
+    counts = ran.report().summary.counts
+    assert (ran.code, ran.err) == (130, "")
+    assert (counts.planned, counts.succeeded + counts.failed + counts.cancelled) == (20, 20)
+    assert (counts.succeeded, counts.cancelled, counts.failures) == (8, 4, {"unsent": 8})
+    assert [row.index for row in ran.facts()] == list(range(20))
+    assert "note: the run was interrupted" in ran.out
+    assert (tmp_path / "out" / "report.html").read_text().startswith("<!")
+
+
+async def test_a_sweep_has_a_folder_for_each_point_and_one_page(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", "--num-requests", "6", "--sweep", "concurrency:1,3")
+        assert len(set(prompts(server))) == 12
+    assert ran.code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "concurrency=1",
+        "concurrency=3",
+        "report.html",
+    ]
+    for label in ("concurrency=1", "concurrency=3"):
+        report = ran.report(label)
+        assert (report.label, report.summary.counts.succeeded) == (label, 6)
+        assert sorted(path.name for path in (tmp_path / "out" / label).iterdir()) == [
+            "report.json",
+            "requests.jsonl",
+            "summary.csv",
+        ]
+    assert "requests/s due" not in ran.out
+
+
+async def test_a_ctrl_c_in_a_sweep_ends_it_and_shows_the_points_before(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    async with StubServer(answering(lambda asked: GOOD if len(server.asked) <= 5 else [Until(never)])) as server:
+        flags = ("--url", server.url, "--num-requests", "4", "--sweep", "concurrency:1,2,3", "--no-metrics")
+        process = await start_bench(*flags, "--out", str(tmp_path / "out"))
+        async with server.opened:
+            await server.opened.wait_for(lambda: len(server.asked) == 7 and server.num_open == 2)
+        process.send_signal(signal.SIGINT)
+        ran = await finished(process, tmp_path / "out")
+    assert ran.code == 130
+    assert ran.report("concurrency=1").summary.counts.succeeded == 4
+    assert ran.report("concurrency=2").summary.counts.cancelled == 2
+    assert not (tmp_path / "out" / "concurrency=3").exists()
+    assert (tmp_path / "out" / "report.html").stat().st_size
+
+
+async def test_a_rate_is_shown_beside_what_was_sent(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", "--num-requests", "20", "--rate", "200", "--no-metrics")
+    assert "requests/s due" in ran.out
+    assert ran.code == 0
+
+
+async def test_warm_up_is_sent_first_and_no_part_of_any_figure(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD, "--warm-up-requests", "5")
+        assert len(server.asked) == 26
+    assert ran.report().summary.counts.planned == 20
+    assert [row.phase for row in ran.facts()] == [Phase.WARM_UP] * 5 + [Phase.MEASURED] * 20
+
+
+async def test_a_full_disk_costs_files_a_line_each_and_the_exit_code_and_not_the_table(tmp_path: Path) -> None:
+    for name in ("requests.jsonl", "report.json.new", "report.html.new"):
+        (tmp_path / name).symlink_to("/dev/full")
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path, *LOAD)
+    assert ran.code == 1
+    assert [line.partition(f"{tmp_path}/")[2].partition(":")[0] for line in ran.err.splitlines()] == [
+        "requests.jsonl",
+        "report.json",
+        "report.html",
+    ]
+    assert ran.err.count("No space left on device") == 3
+    assert "20 of 20 requests succeeded" in ran.out
+    assert "report: " not in ran.out
+
+
+async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        await bench(server.url, tmp_path / "out", *LOAD)
+        before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        ran = await bench(server.url, tmp_path / "out", *LOAD)
+        assert len(server.asked) == 21
+    assert (ran.code, ran.out) == (2, "")
+    assert "already holds a run" in ran.err
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "cause"),
+    [
+        ((), "--num-requests, --duration-s: how much is wanted?"),
+        ((*LOAD, "--model", "x"), "has no model 'x'; it has m"),
+        ((*LOAD, "--content", "tokens"), "token ids can be asked for on completions, not in messages"),
+        ((*LOAD, "--slo", "ttft=fast"), "--slo: 'ttft=fast': 'fast' is no time such as 2s or 25ms"),
+        ((*LOAD, "--sweep", "x"), "--sweep 'x' is neither rate:A,B,… nor concurrency:A,B,…"),
+        ((*LOAD, "--tokenizer", "/nowhere"), "/nowhere"),
+        ((*LOAD, "--out", "/proc/nowhere"), "/proc/nowhere: No such file or directory"),
+        (("--trace", "{folder}/broken.jsonl", "--concurrency", "1"), "broken.jsonl:2: "),
+    ],
+)
+async def test_what_cannot_be_run_is_one_line_and_2_and_nothing_is_sent(
+    flags: tuple[str, ...], cause: str, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.jsonl").write_text('{"prompt": "a"}\n{"prompt":\n')
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", *(flag.replace("{folder}", str(tmp_path)) for flag in flags))
+        assert prompts(server) == []
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("baton bench: ")
+    assert ran.err.count("\n") == 1
+    assert cause in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_server_that_is_not_there_and_a_wrong_key_are_one_line_and_2(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        ran = await bench(f"http://127.0.0.1:{taken.getsockname()[1]}", tmp_path / "out", *LOAD)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "cannot be reached" in ran.err
+
+    def answer(asked: Asked) -> Iterable[Step]:
+        is_known = asked.headers.get("authorization") == "Bearer right"
+        return answering(lambda _: GOOD)(asked) if is_known else [whole("401 Unauthorized", BUSY)]
+
+    async with StubServer(answer) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD, key="wrong")
+        assert (ran.code, ran.err) == (2, f"baton bench: {server.url} refuses the API key: 401 come again\n")
+        ran = await bench(server.url, tmp_path / "out", *LOAD, key="right")
+    assert ran.code == 0
+    assert all(b"right" not in path.read_bytes() for path in (tmp_path / "out").iterdir() if path.suffix != ".html")
+
+
+async def test_other_tools_definitions_are_beside_ours_where_asked_for(tmp_path: Path) -> None:
+    flags = ("--compat", "vllm", "--compat", "aiperf", "--compat", "guidellm", "--slo", "ttft=60s")
+    async with StubServer(every_fifth(FAULTS["no end marker"][1])) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD, *flags)
+    assert [(found.tool.value, found.completed) for found in ran.report().compat] == [
+        ("vllm", 20),
+        ("aiperf", 20),
+        ("guidellm", 20),
+    ]
+    goodput = ran.report().summary.goodput
+    assert goodput is not None
+    assert (goodput.num_judged, goodput.num_good) == (20, 16)
+    assert "by the definitions of guidellm: 20 completed, 0 failed" in ran.out
+
+
+async def test_a_report_says_what_was_asked_but_no_header(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        ran = await bench(server.url, tmp_path / "out", *LOAD, "--header", "x-secret: s3cret", "--body", '{"n": 1}')
+        assert server.asked[1].headers["x-secret"] == "s3cret"
+        assert server.asked[1].body["n"] == 1
+    run = ran.report().run
+    assert run.settings == {"body": '{"n": 1}', "num_requests": 20, "concurrency": 4, "workers": 2}
+    assert (run.target, run.model) == (server.url, "m")
+    assert run.machine.keys() == {"processor", "cores", "memory_gib", "system"}
+    assert "s3cret" not in json.dumps(run.settings) + (tmp_path / "out" / "report.json").read_text()
