@@ -20,20 +20,25 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.model.fetch import fetch
+from bench.board_lines import Line
 
 PREFILL_TOKENS = 2048
 DECODE_BATCHES = (64, 16, 1)  #: each a part of the one before, so that prompts are computed once
 DECODE_CONTEXT = 256  #: tokens that each sequence has before it decodes
 DECODE_STEPS = 4  #: in one turn
 MAX_TURNS = 15
+PEERS = ("transformers", "vllm")
 
 
 class Engine:
@@ -189,6 +194,18 @@ def print_table(rows: list[Row]) -> None:
         rates = "".join(f"{row.num_tokens / row.median_s(name):14.1f}" for name in names)
         ratios = "".join(f"{row.ratio(name, 's'):16.2f}{row.ratio(name, 'cpu_s'):8.2f}" for name in names[1:])
         print(f"{row.name:14}{rates}{ratios}{row.of_limit:14.0%}{len(row.turns):7}")
+
+
+def board_lines(report: dict[str, Any]) -> Iterator[Line]:
+    """What the board asks of this script's JSON. Figures of others are ours by the turns' median ratio."""
+    peers = [name for name in PEERS if f"{name}_s_ratio" in report["rows"][0]]
+    for row in report["rows"]:
+        rate = row["num_tokens"] / row["baton_s"]
+        others = {name: rate / row[f"{name}_s_ratio"] for name in peers}
+        yield Line(
+            f"{row['name']}, {report['threads']} threads",
+            "tokens/s", True, rate, others, rate / row["of_limit"], "arithmetic and memory",
+        )  # fmt: skip
 
 
 def main() -> None:

@@ -10,15 +10,19 @@ import array
 import json
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from baton.core.kv.block_hash import hash_chain, lane_width
 from baton.core.kv.block_pool import BlockPool
 from baton.core.kv.prefix_compare import first_difference
 from baton.core.kv.ready_queue import ReadyQueue
+from bench.board_lines import Line
 
 KEY, ROOT = bytes(range(16)), bytes(16)
 NUM_PROMPT_TOKENS, BLOCK_SIZE = 131_072, 64
@@ -178,8 +182,14 @@ def with_aim_of_depth(rows: list[Row]) -> list[Row]:
     return [row._replace(aim_us=MOST_FOR_DEPTH * shallow.quietest_us) if row.name == deep else row for row in rows]
 
 
+def board_lines(report: list[dict[str, Any]]) -> Iterator[Line]:
+    """What the board asks of this script's JSON: each path in its quietest round, beside its aim."""
+    for row in report:
+        yield Line(row["name"], "µs", False, row["quietest_us"], limit=row["aim_us"], limit_name="aim")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON, too")
     arguments = parser.parse_args()
     rows = with_aim_of_depth(list(over_all_rounds([one_round() for _ in range(NUM_ROUNDS)])))

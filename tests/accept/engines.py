@@ -16,6 +16,7 @@ from tests.support.namespaces import can_unshare
 LIMIT_S = 1200.0
 AIM_RATIO = 1.0
 KINDS = ("chat text", "token ids")
+BATON, PEER = "baton unified", "dynamo unified"
 STALL_MS = 40.0  #: what Nagle's algorithm costs a request where it is not switched off
 
 
@@ -55,13 +56,14 @@ def bench_router(options: Options) -> Row:
     if why_not:
         return cannot_run(asked, why_not)
     flags = ["--requests", "256" if options.quick else "1024", "--streams", "1,64"]
+    flags += ["--only", BATON, "--only", PEER]
     try:
-        rows = report("router.py", *flags, "--dynamo-python", DYNAMO.program("python"))
+        rows = report("control_plane.py", *flags, "--dynamo-python", DYNAMO.program("python"))
     except TooBusy as error:
         return cannot_run(asked, str(error))
     found = {(row["system"], row["prompts"], row["streams"]): row for row in rows}
-    pairs = {kind: [found[name, kind, 64]["cpu_ms_per_request"] for name in ("baton", "dynamo")] for kind in KINDS}
-    first_ms = {kind: found["baton", kind, 1]["ttft_p50_ms"] for kind in KINDS}
+    pairs = {kind: [found[name, kind, 64]["front_cpu_ms_per_request"] for name in (BATON, PEER)] for kind in KINDS}
+    first_ms = {kind: found[BATON, kind, 1]["ttft_p50_ms"] for kind in KINDS}
     measured = ", ".join(
         f"{kind} {ours:.2f} ms (Dynamo {theirs:.2f}), first token {first_ms[kind]:.1f} ms"
         for kind, (ours, theirs) in pairs.items()
