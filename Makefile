@@ -13,6 +13,7 @@ SANITIZED_UNITS := $(patsubst %,csrc/%.c,siphash block_hash prefix_compare block
 DRIVER_SOURCES := $(wildcard tests/native/driver/*.c)
 FUZZ_ARGS ?=
 ACCEPT_ARGS ?=
+BENCH_ARGS ?=
 PYTEST_ARGS ?=
 
 .PHONY: install build check test sanitize fuzz up accept bench clean
@@ -69,7 +70,7 @@ accept: install
 	$(BIN)/python tests/accept/run.py $(ACCEPT_ARGS)
 
 bench: install
-	$(BIN)/python bench/hot_paths.py
+	$(BIN)/python bench/board.py $(BENCH_ARGS)
 
 clean:
 	rm -rf build core/kv/*.so

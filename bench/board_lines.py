@@ -41,6 +41,7 @@ class ScriptResult(msgspec.Struct, frozen=True, kw_only=True):
 
     script: str
     command: list[str]  #: its flags, without files
+    peers: list[str] = []  #: others that were installed
     elapsed_s: float
     failure: str = ""  #: why there are no lines
     lines: list[Line] = []
