@@ -24,7 +24,7 @@ class Log:
         self._stream = stream or sys.stderr
         self._second = 0
         self._written: dict[str, int] = {}  #: kind → lines in this second
-        self._suppressed = 0
+        self._suppressed: dict[str, int] = {}  #: kind → lines that were not written
 
     def info(self, what: str, /, **fields: object) -> None:
         self.line("info", what, lambda: fields)
@@ -47,19 +47,19 @@ class Log:
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)
-            self._written.clear()
             self._tell_suppressed(now)
+            self._written.clear()
         count = self._written.get(what, 0)
         if level != "error" and count >= LINES_PER_SECOND:
-            self._suppressed += 1
+            self._suppressed[what] = self._suppressed.get(what, 0) + 1
             return
         self._written[what] = count + 1
         self._write(now, level, what, fields())
 
     def _tell_suppressed(self, now: float) -> None:
-        if self._suppressed:
-            self._write(now, "warn", "lines not written", {"count": self._suppressed})
-            self._suppressed = 0
+        for what, count in self._suppressed.items():
+            self._write(now, "warn", "lines not written", {"of": what, "count": count})
+        self._suppressed.clear()
 
     def _write(self, now: float, level: str, what: str, fields: Mapping[str, object]) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

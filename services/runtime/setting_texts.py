@@ -10,6 +10,7 @@ import inspect
 import io
 import textwrap
 import tokenize
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ KINDS = {int: "N", float: "X", str: "TEXT", tuple[str, ...]: "A,B,…"}
 BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
+@cache
 def comments_of(kind: type) -> dict[str, str]:
     """By field, inherited ones included; fields without a comment are absent. Empty where there is no source."""
     found: dict[str, str] = {}

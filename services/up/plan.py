@@ -37,11 +37,14 @@ class ChildPlan(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
+MAX_EXECUTORS = 256  #: of a kind: each is a process of this machine
+
+
 def check_counts(num_prefill: int, num_decode: int, num_unified: int) -> None:
     """Raises SettingsInvalid where these executors could answer no request."""
     for flag, count in (("prefill", num_prefill), ("decode", num_decode), ("unified", num_unified)):
-        if count < 0:
-            raise SettingsInvalid(f"--{flag} {count}: a number of executors, at least 0")
+        if not 0 <= count <= MAX_EXECUTORS:
+            raise SettingsInvalid(f"--{flag} {count}: a number of executors, from 0 to {MAX_EXECUTORS}")
         if count == 0 and num_unified == 0 and flag != "unified":
             raise SettingsInvalid(f"--{flag} 0: without a {flag} executor nothing is answered, unless with --unified")
 

@@ -60,7 +60,7 @@ HUGE = {
     "wide JSON": chat('"unknown":[', "[],", "]", 400, "too_many"),
     "a wide schema": chat('"guided_json":{"enum":[', "{},", "]}", 400, "too_many"),
     "a long schema": chat('"guided_json":{"enum":[', '"a",', "]}", 422, "invalid_grammar"),
-    "a schema as text": chat('"guided_json":"{\\"enum\\":[', "[],", ']}"', 400, "too_many"),
+    "a schema as text": chat('"guided_json":"{\\"enum\\":[', "[],", ']}"', 422, "invalid_grammar"),
     "a format": chat('"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"enum":[', "1,",
                      "]}}}", 422, "invalid_grammar"),
     "a regex": chat('"guided_regex":"', "(a?)", '"', 422, "invalid_grammar"),

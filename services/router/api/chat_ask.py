@@ -52,14 +52,26 @@ def turn_of(index: int, message: ChatMessage, config: HttpConfig) -> Turn:
     return Turn(role, text, tuple(message.tool_calls or ()), message.tool_call_id, message.name)
 
 
-def chat_prompt(messages: list[ChatMessage], tools: Sequence[Tool], config: HttpConfig) -> ChatPrompt:
-    """What the chat template gets."""
+def chat_prompt(
+    messages: list[ChatMessage], tools: Sequence[Tool], config: HttpConfig, *, has_tools: bool
+) -> ChatPrompt:
+    """What the chat template gets. `has_tools`: it knows calls and results."""
     if not messages:
         raise invalid("messages is empty", "messages", "empty")
     at_most("messages", len(messages), config.max_messages, "messages")
     turns = [turn_of(index, message, config) for index, message in enumerate(messages)]
+    if not has_tools:
+        refuse_tool_turns(turns)
     check_turns(turns, tool_limits(config))
     return template_messages(turns, tools)
+
+
+def refuse_tool_turns(turns: Sequence[Turn]) -> None:
+    """A template without tools would leave them out without a word."""
+    for index, turn in enumerate(turns):
+        if turn.tool_calls or turn.role == "tool":
+            param = f"messages[{index}].{'tool_calls' if turn.tool_calls else 'role'}"
+            raise invalid(f"{param}: this model's chat template has no tools", param, "unsupported_parameter")
 
 
 def tool_limits(config: HttpConfig) -> ToolLimits:
@@ -105,7 +117,7 @@ def chat_ask(body: ChatBody, vocab_size: int, config: HttpConfig, tool_format: T
         raise invalid("tool_choice already says what the output is", structure.param, "conflict")
     structure = structure if structure.grammar else tools.structure
     return Ask(
-        prompts=(chat_prompt(body.messages, tools.use.tools, config),),
+        prompts=(chat_prompt(body.messages, tools.use.tools, config, has_tools=tool_format is not None),),
         blame=Blame("messages", asked_length(body)[1]),
         sampling=sampling_params(
             body,

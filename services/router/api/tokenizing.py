@@ -81,7 +81,8 @@ class Tokenizing:
             raise invalid("exactly one of prompt and messages is needed", "prompt", "conflict")
         if body.messages is None:
             return body.prompt or ""
-        return chat_prompt(body.messages, body.tools or [], self._config)
+        has_tools = self._front.model.tool_format is not None
+        return chat_prompt(body.messages, body.tools or [], self._config, has_tools=has_tools)
 
     def _tokens(self, body: TokenizeBody, source: str | ChatPrompt) -> Tokens:
         model, limits = self._front.model, self._front.limits

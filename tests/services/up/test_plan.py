@@ -36,6 +36,7 @@ def test_executors_start_after_what_they_need_and_the_router_last() -> None:
         (["--decode", "0"], "--decode 0"),
         (["--prefill", "-1"], "--prefill -1"),
         (["--unified", "-1"], "--unified -1"),
+        (["--unified", "99999"], "--unified 99999"),
         (["--prefill", "0", "--decode", "0"], "--prefill 0"),
     ],
 )

@@ -30,6 +30,10 @@ JSON = st.recursive(
 FIELDS = sorted({*CompletionBody.__struct_fields__, *ChatBody.__struct_fields__, "kv_transfer_params"})
 
 
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "7"}
+
+
 def ask_of(endpoint: str, fields: dict[str, Any]) -> Ask | ApiError:
     prompt: dict[str, Any] = (
         {"prompt": "x"} if endpoint == "completion" else {"messages": [{"role": "user", "content": "x"}]}
@@ -126,3 +130,18 @@ def test_prompts_of_one_kind_are_told_apart() -> None:
         error = ask_of("completion", {"prompt": prompt})
         assert isinstance(error, ApiError)
         assert (error.param, error.code) == (param, "empty")
+
+
+@pytest.mark.parametrize(
+    ("turns", "param"),
+    [
+        ([{"role": "assistant", "tool_calls": [CALL]}, RESULT], "messages[1].tool_calls"),
+        ([{"role": "assistant", "content": "x"}, RESULT], "messages[2].role"),
+    ],
+)
+def test_calls_and_results_that_no_template_would_show_are_refused(turns: list[dict[str, Any]], param: str) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "x"}, *turns]}
+    with pytest.raises(ApiError) as refused:
+        chat_ask(decode_body(json.dumps(body).encode(), ChatBody), 260, CONFIG, None)
+    assert (refused.value.status, refused.value.param) == (400, param)
+    assert refused.value.code == "unsupported_parameter"
