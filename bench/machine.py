@@ -28,6 +28,13 @@ def family(pid: int) -> list[int]:
     return [pid, *(member for child in children(pid) for member in family(child))]
 
 
+def hold_to_cores(pid: int, cores: set[int]) -> None:
+    """All threads that it and its family have now. Those that they start later inherit it."""
+    for member in family(pid):
+        for task in Path(f"/proc/{member}/task").iterdir():
+            os.sched_setaffinity(int(task.name), cores)
+
+
 def command_line(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 

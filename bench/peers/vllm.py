@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.machine import family
+from bench.machine import family, hold_to_cores
 from bench.systems import Programs, served_model
 
 MODEL = "m"
@@ -36,6 +36,8 @@ class Vllm:
             self._instances[f"vllm {role}".strip()] = self._start(number, role, cores)
         ports = range(FIRST_PORT, FIRST_PORT + len(roles))
         self._programs.wait_until(lambda: all(served_model(port) == MODEL for port in ports))
+        for pid, cores in zip(self._instances.values(), cores_of, strict=True):
+            hold_to_cores(pid, {int(core) for core in cores.split(",")})  # its workers choose cores for themselves
         self.port = ports[0]
         self._front: dict[str, int] = {}
         if router:
@@ -53,7 +55,6 @@ class Vllm:
         self._programs.close()
 
     def _start(self, number: int, role: str, cores: str) -> int:
-        """All threads of it on its cores, whatever it pins itself."""
         command = ["taskset", "--cpu-list", cores, str(self._python.with_name("vllm")), "serve", str(self._model)]
         command += ["--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(FIRST_PORT + number)]
         command += ["--dtype", "float32", "--max-model-len", "2048", "--no-enable-log-requests"]
