@@ -42,6 +42,7 @@ class Programs:
     """Processes that are started together, with a log each in one folder."""
 
     def __init__(self, folder: Path) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what is running is closed then, too
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -53,7 +54,6 @@ class Programs:
                 stderr=log,
                 cwd=self._folder,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,
             )
         return self._running[name].pid
 
@@ -72,14 +72,17 @@ class Programs:
         raise CannotStart(f"not ready after {START_LIMIT_S:.0f} s, or ended before:\n{said}")
 
     def close(self) -> None:
-        """The whole session of each, as some leave workers behind."""
+        """With all that they started, as some leave workers behind."""
+        members = [pid for process in self._running.values() if process.poll() is None for pid in family(process.pid)]
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_LIMIT_S)
+        for pid in members:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
+        for process in self._running.values():
             process.wait()
 
 
