@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -160,17 +161,26 @@ def remove_left_folders(parent: Path) -> None:
 
 async def _tell_ready(supervisor: Supervisor, model: Path) -> None:
     port = await supervisor.until_ready()
-    print(ready_text(supervisor.checked, port, model), flush=True)
+    print(ready_text(supervisor.checked, port, model, program()), flush=True)
 
 
-def ready_text(checked: Checked, port: int, model: Path) -> str:
-    """Where the API is, and a first request that works there as it stands (but for the user's API key)."""
-    url = f"http://{host_and_port(checked.host, port)}/v1/completions"
+def program() -> str:
+    """What to type for this command where it was typed."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "baton" else "baton"
+
+
+def ready_text(checked: Checked, port: int, model: Path, program: str = "baton") -> str:
+    """Where the API is, and a first request and a load that work there as they stand (but for the user's API key)."""
+    origin = f"http://{host_and_port(checked.host, port)}"
+    url = f"{origin}/v1/completions"
     name = (*checked.served_names, model.name)[0]
     body = json.dumps({"model": name, "prompt": "The capital of France is", "max_tokens": 16})
     key = ' -H "Authorization: Bearer $API_KEY"' if checked.needs_api_key else ""
     request = f"curl {shlex.quote(url)}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
-    return f"ready: {url}\n\n  {request}\n"
+    load_key = 'BATON_BENCH_API_KEY="$API_KEY" ' if checked.needs_api_key else ""
+    asked = ("bench", "--url", origin, "--model", name, "--num-requests", "40", "--concurrency", "8")
+    load = load_key + shlex.join((program, *asked))
+    return f"ready: {url}\n\n  {request}\n\n  {load}\n"
 
 
 async def _is_ready(session: ClientSession, host: str, router: RunRecord) -> bool:

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from baton.core.metrics.report import decode_report
 from tests.support.completions import Question, expected_tokens
 from tests.support.namespaces import Container, Network, can_unshare, check, write_hosts
 
 FOLDER = Path(__file__).parents[2] / "compose"
 TOLD = {"BATON_DEVICE": "fake", "BATON_MODEL": "tiny", "BATON_KV_BYTES": "1048576"}
 ORDER = ("scheduler", "prefill", "decode", "router")
-ADDRESSES = {name: 10 + index for index, name in enumerate(("keys", "model", *ORDER))}
+ADDRESSES = {name: 10 + index for index, name in enumerate(("keys", "model", *ORDER, "loadgen"))}
 ASK = "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], sys.stdin.buffer.read(), \
 {'Content-Type': 'application/json'}), timeout=60).read().decode())"
 
@@ -72,7 +73,8 @@ class Composed:
         service = self.services[name]
         environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
         environment |= {key: str(value) for key, value in service.get("environment", {}).items()}
-        container = Container(service["command"], environment, self._mounts(service), self._log)
+        command = [*("env", f"--chdir={service.get('working_dir', '/')}"), *service["command"]]
+        container = Container(command, environment, self._mounts(service), self._log)
         self._stack.callback(container.end)
         self.network.join(container, ADDRESSES[name])
         container.go()
@@ -87,6 +89,9 @@ class Composed:
 
     def log(self) -> str:
         return (self._folder / "compose.log").read_text()
+
+    def volume(self, name: str) -> Path:
+        return self._folder / name
 
     def _mounts(self, service: dict[str, Any]) -> dict[str, str]:
         mounts = {str(self._folder / "hosts"): "/etc/hosts"}
@@ -118,3 +123,7 @@ def test_the_commands_of_compose_serve_in_namespaces_of_their_own(composed: Comp
         [sys.executable, "-P", "-c", ASK, f"http://10.77.0.{ADDRESSES['router']}:8000/v1/completions"], body
     )
     assert json.loads(check(asked))["choices"][0]["logprobs"]["tokens"] == expected_tokens(question)
+    assert composed.start("loadgen").process.wait(60) == 0, composed.log()
+    (report,) = composed.volume("results").glob("bench-*/report.json")
+    counts = decode_report(report.read_bytes()).summary.counts
+    assert (counts.planned, counts.succeeded) == (64, 64)

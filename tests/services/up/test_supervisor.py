@@ -17,6 +17,8 @@ import pytest
 from aiohttp import web
 
 from baton.core.ids import Role
+from baton.services.loadgen.build import build_plan
+from baton.services.loadgen.options import parse_options
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.log import Log
 from baton.services.runtime.process import RunRecord, write_record
@@ -88,10 +90,21 @@ def test_readiness_is_asked_where_the_router_listens_and_nowhere_else(tmp_path: 
     ],
 )
 def test_the_first_request_that_is_shown_is_one_that_works(checked: Checked, told: tuple[str, ...]) -> None:
-    ready, _, request = ready_text(checked, 8000, Path("/models/it's")).strip().partition("\n\n")
+    ready, request, _ = ready_text(checked, 8000, Path("/models/it's")).strip().split("\n\n")
     words = shlex.split(request)
     assert ready == f"ready: {words[1]}"
     assert all(any(part in word for word in words) for part in told)
+
+
+def test_the_load_that_is_shown_is_one_that_can_be_put_on_it() -> None:
+    checked = CHECKED._replace(host="::1", needs_api_key=True)
+    words = shlex.split(ready_text(checked, 8000, Path("/models/it's")).strip().split("\n\n")[2])
+    assert words[:3] == ["BATON_BENCH_API_KEY=$API_KEY", "baton", "bench"]
+    asked = parse_options(words[3:])
+    assert (asked.target.url, asked.target.model) == ("http://[::1]:8000", "it's")
+    assert len(build_plan(asked.load).requests) == 40
+    bare = ready_text(CHECKED, 8000, Path("/models/m"), ".venv/bin/baton").strip().split("\n\n")[2]
+    assert bare.startswith("  .venv/bin/baton bench --url http://127.0.0.1:8000 ")
 
 
 def test_a_launcher_that_is_stopped_while_stopping_leaves_no_secret_key(tmp_path: Path) -> None:
