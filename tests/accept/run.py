@@ -17,7 +17,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.accept import aiperf, clients, clone, disconnects, engines, first_answer, openapi, replay, rest, suites
+from tests.accept import (
+    aiperf,
+    bench,
+    clients,
+    clone,
+    disconnects,
+    engines,
+    first_answer,
+    openapi,
+    replay,
+    rest,
+    suites,
+)
 from tests.accept.row import Options, Row, Verdict
 
 ROWS: dict[str, Callable[[Options], Row]] = {
@@ -26,6 +38,7 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "disconnects": disconnects.measure,
     "replay": replay.measure,
     "aiperf": aiperf.measure,
+    "bench": bench.measure,
     "clients": clients.measure,
     "openapi": openapi.measure,
     "parity": suites.parity,
