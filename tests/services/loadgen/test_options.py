@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from baton.core.metrics.compat import Tool
 from baton.services.loadgen.arrivals import ArrivalKind
+from baton.services.loadgen.bench_settings import slo_of
+from baton.services.loadgen.build import build_plan
 from baton.services.loadgen.load_errors import BadLoad
 from baton.services.loadgen.load_settings import LoadSettings
 from baton.services.loadgen.options import KINDS, Options, bench_parser, flag_of, in_flags, parse_options
+from baton.services.loadgen.sweep import parse_sweep, sweep_plans
 from baton.services.loadgen.target import Endpoint
 from baton.services.runtime.setting_texts import comments_of
 
+ROOT = Path(__file__).parents[3]
 FIELDS = [(kind, field.name) for kind in KINDS for field in msgspec.structs.fields(kind)]
 
 
@@ -64,6 +70,18 @@ def test_a_wrong_value_is_said_with_its_flag(line: str, cause: str) -> None:
     with pytest.raises(BadLoad) as told:
         parse_options(line.split())
     assert re.match(cause, in_flags(str(told.value)))
+
+
+def test_every_command_of_the_guide_and_the_readme_asks_for_a_load(tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "One"}\n')
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("docs/bench.md", "README.md")]
+    lines = [line for text in texts for line in re.findall(r"^baton bench (--[^#\n]*)", text, re.MULTILINE)]
+    assert len(lines) > 18
+    for line in lines:
+        asked = parse_options(shlex.split(line.replace("prompts.jsonl", str(tmp_path / "prompts.jsonl"))))
+        slo_of(asked.run.slo)
+        points = sweep_plans(asked.load, parse_sweep(asked.run.sweep)) if asked.run.sweep else None
+        assert build_plan(asked.load).requests if points is None else points
 
 
 def test_only_names_at_the_beginning_become_flags() -> None:
