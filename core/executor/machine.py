@@ -120,7 +120,7 @@ class ExecutorCore:
         if peer.role is Role.SCHEDULER:
             state.scheduler = peer
             state.memory.void_credit()
-            state.reclaiming = False
+            state.reclaiming = state.reclaim_in_vain = False
             state.out.append(Send(peer.name, checks.inventory(state, pressure.headroom(state))))
             for group in state.groups.values():
                 if group.is_due and group.outgoing is None:
@@ -137,7 +137,7 @@ class ExecutorCore:
         if peer.role is Role.SCHEDULER:
             state.scheduler = None
             state.memory.void_credit()
-            state.reclaiming = False
+            state.reclaiming = state.reclaim_in_vain = False
         elif peer.role is Role.ROUTER:
             state.routers.pop(peer.name, None)
             state.router_left_at[peer.life] = state.now
@@ -172,8 +172,8 @@ class ExecutorCore:
     def _on_returned(self, message: m.Returned) -> None:
         state = self.state
         state.reclaiming = False
-        has_returned = message.num_blocks > 0 and state.memory.try_spend(message.num_blocks, 0)
-        state.reclaim_in_vain = not has_returned
+        if message.num_blocks > 0 and state.memory.try_spend(message.num_blocks, 0):
+            state.reclaim_in_vain = False
 
     def _on_roster(self, message: m.Roster) -> None:
         """A prefill executor dials every executor that decodes."""
@@ -252,8 +252,9 @@ class ExecutorCore:
         num_blocks = num_slots = 0
         if not state.draining:
             num_blocks, num_slots = state.memory.grant(pressure.headroom(state))
-        if num_blocks or num_slots or done:
+        if num_blocks:
             state.reclaim_in_vain = False
+        if num_blocks or num_slots or done:
             state.tell_scheduler(m.Credit(num_blocks, num_slots, done))
         if published or evicted:
             state.tell_scheduler(m.CacheChanged(published, evicted))

@@ -21,7 +21,7 @@ def make_room(state: ExecutorState) -> None:
     if short <= 0 or state.reclaiming:
         return
     if state.memory.outstanding_blocks and state.scheduler is not None and not state.reclaim_in_vain:
-        state.reclaiming = True
+        state.reclaiming = state.reclaim_in_vain = True
         state.tell_scheduler(Reclaim(short))
         return
     while short > 0:

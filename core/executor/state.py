@@ -86,7 +86,7 @@ class ExecutorState:
         self.posted_bytes = 0  #: posted and not landed, over all peers
         self.deadlines: Deadlines[AttemptId] = Deadlines()
         self.reclaiming = False  #: a Reclaim is unanswered
-        self.reclaim_in_vain = False  #: the last one brought less than asked, and nothing was placed or granted since
+        self.reclaim_in_vain = False  #: nothing was returned, placed or granted since the last one was sent
         self.draining = False
         self.stopped = False  #: Exit was commanded
         self.counters: Counter[str] = Counter()

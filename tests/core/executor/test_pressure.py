@@ -7,7 +7,7 @@ from baton.core.executor.events import Launch
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
-from tests.support.machines import SCHEDULER, prompt, tokens_told, unified, work
+from tests.support.machines import ROUTER, SCHEDULER, prompt, tokens_told, unified, work
 
 
 def grown(rig, *, returned: int = 0):
@@ -89,6 +89,33 @@ def test_a_reclaim_that_brought_nothing_is_not_asked_again_until_something_chang
     out += rig.step_done()
     assert messages(out, m.Reclaim) == []
     assert [failed.id for failed in messages(out, m.AttemptFailed)] == [AttemptId(2, 0)]
+
+
+def test_what_was_granted_while_a_reclaim_was_unanswered_is_asked_for_after_an_answer_that_did_not_know_it():
+    rig = unified(num_blocks=12, growth_reserve=1, num_queued_steps=1)
+    rig.run(1, work(prompt(8, 1), max_tokens=16))
+    rig.run(2, work(prompt(24, 2), max_tokens=8))
+    rig.step_done()
+    assert rig.state.reclaiming
+    out = rig.hear(ROUTER, m.Abort(AttemptId(2, 0)))
+    while rig.steps:
+        out += rig.step_done()
+    assert sum(credit.num_blocks for credit in messages(out, m.Credit)) > 0
+    assert len(messages(rig.hear(SCHEDULER, m.Returned(0)), m.Reclaim)) == 1
+    rig.hear(SCHEDULER, m.Returned(1))
+    grown(rig, returned=1)
+    assert rig.core.quiescent()
+
+
+def test_a_scheduler_that_comes_back_is_asked_again():
+    rig = unified(num_blocks=8, growth_reserve=1, num_queued_steps=1)
+    rig.run(1, work(prompt(8, 1), max_tokens=16))
+    rig.step_done()
+    rig.hear(SCHEDULER, m.Returned(0))
+    rig.down(SCHEDULER)
+    rig.up(SCHEDULER)
+    assert len(tokens_told(grown(rig, returned=1), 1)) > 0
+    assert rig.core.quiescent()
 
 
 def test_a_lost_scheduler_gives_all_unspent_credit_back_to_the_pool():
