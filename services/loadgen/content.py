@@ -66,11 +66,6 @@ class Content:
         mark = hashlib.blake2b(f"{settings.seed}/{settings.salt}".encode(), digest_size=6).hexdigest()
         self._mark = f"[{mark}] "
 
-    @property
-    def is_count_assumed(self) -> bool:
-        """Whether lengths of text rest on the assumption that each word is one token: a report has to say so."""
-        return self._settings.kind == ContentKind.TEXT and not self._settings.tokenizer
-
     def prompt(self, request: PlannedRequest) -> Prompt:
         if request.text:
             return Prompt(text=self._mark + request.text if self._settings.marks_texts else request.text)

@@ -44,12 +44,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_every_s: float = 1.0
 
 
-class PhaseSpan(msgspec.Struct, frozen=True):
-    phase: Phase
-    start_s: float
-    end_s: float
-
-
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run beside its facts. It went as planned if the first three are empty or False."""
 
@@ -57,8 +51,6 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     broken: str  #: why a worker could not go on; the run was stopped then
     records_failure: str  #: why the records are incomplete
     started_at: float  #: seconds since 1970: the zero of all times
-    spans: tuple[PhaseSpan, ...]
-    worker_cpu_s: tuple[float, ...]
     num_metrics_failures: int = 0
 
 
@@ -84,7 +76,6 @@ class Run:
         self._started_at = time.time()
         self._stopping = asyncio.Event()  #: interrupted, or a worker broke
         self._was_interrupted = False
-        self._spans: list[PhaseSpan] = []
         self._sampler = MetricsSampler(options.metrics_urls, options.metrics_every_s, self.clock, sampled)
         self._workers = self._make_workers()
 
@@ -163,8 +154,6 @@ class Run:
                 await asyncio.wait_for(over, START_LEAD_S + limit_s if limit_s else None)
             except TimeoutError:
                 return f"the run's {limit_s:g} s were over"
-            finally:
-                self._spans.append(PhaseSpan(phase, start_s, self.clock()))
         if not self._stopping.is_set():
             return ""
         return self._broken() or "the run was interrupted"
@@ -206,8 +195,6 @@ class Run:
             broken=self._broken(),
             records_failure=self._records.failure if self._records is not None else "",
             started_at=self._started_at,
-            spans=tuple(self._spans),
-            worker_cpu_s=tuple(worker.cpu_s for worker in self._workers),
             num_metrics_failures=self._sampler.num_failures,
         )
 

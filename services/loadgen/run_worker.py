@@ -36,7 +36,6 @@ class WorkerProcess:
         self, begin: Begin, told: Callable[[tuple[RequestFacts, ...]], None], broke: Callable[[], None]
     ) -> None:
         self.number = begin.worker
-        self.cpu_s = 0.0
         self.broken = ""  #: why it could not go on
         self._begin = begin
         self._told = told
@@ -118,8 +117,7 @@ class WorkerProcess:
                 self._told(facts)
             case Prepared():
                 self._prepared.set()
-            case PhaseOver(phase=phase, cpu_s=cpu_s):
-                self.cpu_s = cpu_s
+            case PhaseOver(phase=phase):
                 self._phases[phase].set()
             case Broken(detail=detail):
                 self._break(detail)

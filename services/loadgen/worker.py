@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from baton.core.errors import ServingError
-from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.facts import Phase, RequestFacts
 from baton.services.loadgen.target import BodyOf
 from baton.services.loadgen.worker_messages import (
     TO_WORKER,
@@ -100,7 +100,9 @@ async def serve_share(begin: Begin, reader: asyncio.StreamReader, outbox: Outbox
     while (frame := await read_frame(reader)) is not None:
         message = TO_WORKER.decode(frame)
         if isinstance(message, StartPhase):
-            phase = asyncio.create_task(run_phase(sender, message, outbox))
+            # As a callback, so that what it raises is told at once; the task's first step comes after it.
+            asyncio.get_running_loop().call_soon(sender.start, message.phase, message.start_s)
+            phase = asyncio.create_task(tell_over(sender, message.phase, outbox))
         elif isinstance(message, Stop):
             sender.stop(message.detail)
             break
@@ -110,10 +112,9 @@ async def serve_share(begin: Begin, reader: asyncio.StreamReader, outbox: Outbox
     outbox.flush()
 
 
-async def run_phase(sender: Sender, message: StartPhase, outbox: Outbox) -> None:
-    sender.start(message.phase, message.start_s)
+async def tell_over(sender: Sender, phase: Phase, outbox: Outbox) -> None:
     await sender.phase_over.wait()
-    outbox.tell(PhaseOver(message.phase, time.process_time()))
+    outbox.tell(PhaseOver(phase))
 
 
 def load_maker(begin: Begin) -> BodyOf:

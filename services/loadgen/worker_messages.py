@@ -59,7 +59,6 @@ class PhaseOver(Message, frozen=True, tag=6):
     """Worker → run: all of my requests of this phase have ended."""
 
     phase: Phase
-    cpu_s: float  #: of this process since it was started
 
 
 class Broken(Message, frozen=True, tag=7):

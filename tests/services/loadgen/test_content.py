@@ -116,7 +116,6 @@ def test_what_a_seed_says_stays_what_it_was() -> None:
 @pytest.mark.parametrize("name", ["bytes", "words", "syllables"])
 def test_texts_have_exactly_as_many_tokens_as_planned(tokenizers: dict[str, Path], name: str) -> None:
     content = Content(ContentSettings(tokenizer=str(tokenizers[name]), salt="s"))
-    assert not content.is_count_assumed
     count_tokens = token_counter(tokenizers[name])
     for index, length in enumerate([*range(1, 40), 512, 1000]):
         planned = request(index, length, prefixes=(Prefix(0, 20),), blocks=(BlockRun(index, 2),), block_size=7)
@@ -141,11 +140,9 @@ def test_pieces_are_words_where_they_are_known_and_letters_where_bytes_are(token
     assert not known["syllables"].is_one_token_each
 
 
-def test_without_a_tokenizer_each_word_is_taken_for_a_token_and_that_is_said() -> None:
+def test_without_a_tokenizer_each_word_is_taken_for_a_token() -> None:
     content = Content(ContentSettings())
-    assert content.is_count_assumed
     assert len(content.prompt(request(0, 321)).text.split(" ")) == 321
-    assert not Content(TOKENS).is_count_assumed
 
 
 @pytest.mark.parametrize("text", [None, "{}", "nothing"])

@@ -44,8 +44,8 @@ SAMPLES = (Sample(time_s=0.1, num_queued=2.0), Sample(time_s=1.1, num_queued=0.0
 
 def measured(label: str = "", text: str = "", content: ContentSettings | None = None, **outcome: object) -> Measured:
     plan = Plan(requests=(PlannedRequest(index=0, text=text, max_tokens=2, num_input_tokens=4),), seed=0)
-    plain = {"was_interrupted": False, "broken": "", "records_failure": "", "started_at": 0.0, "spans": ()}
-    ended = RunOutcome(**{**plain, "worker_cpu_s": (), **outcome})
+    plain = {"was_interrupted": False, "broken": "", "records_failure": "", "started_at": 0.0}
+    ended = RunOutcome(**{**plain, **outcome})
     return Measured(label, plan, content or ContentSettings(salt="ab"), [FACTS], ended, SAMPLES)
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +100,10 @@ async def test_a_run_goes_through_its_phases_and_writes_each_request_down(tmp_pa
     assert {facts.worker for facts in done.told} == {0, 1}
     outcome = done.outcome
     assert (outcome.was_interrupted, outcome.broken, outcome.records_failure) == (False, "", "")
-    warm_up, measured = outcome.spans
-    assert (warm_up.phase, measured.phase) == (Phase.WARM_UP, Phase.MEASURED)
-    for facts in done.told:
-        span = warm_up if facts.phase is Phase.WARM_UP else measured
-        assert facts.sent_s is not None
-        assert facts.done_s is not None
-        assert span.start_s <= facts.sent_s <= facts.done_s <= span.end_s
-    assert all(cpu_s > 0 for cpu_s in outcome.worker_cpu_s)
+    warm_up_ends = [facts.done_s or inf for facts in done.told if facts.phase is Phase.WARM_UP]
+    measured_begins = [facts.sent_s or 0.0 for facts in done.told if facts.phase is Phase.MEASURED]
+    assert (len(warm_up_ends), len(measured_begins)) == (10, 20)
+    assert max(warm_up_ends) <= min(measured_begins)
     assert done.samples[0].num_queued == 4
     assert msgspec.json.Decoder(RequestFacts).decode_lines(records.path.read_bytes()) == done.told
 
