@@ -66,7 +66,7 @@ class Run:
         records: Records | None = None,
         sampled: Callable[[Sample], None] = lambda sample: None,
     ) -> None:
-        """Raises PlanInvalid."""
+        """Raises PlanInvalid and TargetInvalid."""
         self._plan = plan
         self._target = target
         self._options = options
@@ -76,7 +76,7 @@ class Run:
         self._started_at = time.time()
         self._stopping = asyncio.Event()  #: interrupted, or a worker broke
         self._was_interrupted = False
-        self._sampler = MetricsSampler(options.metrics_urls, options.metrics_every_s, self.clock, sampled)
+        self._sampler = MetricsSampler(options.metrics_urls, target, options.metrics_every_s, self.clock, sampled)
         self._workers = self._make_workers()
 
     def clock(self) -> float:
@@ -215,7 +215,8 @@ def untold(request: PlannedRequest, cause: str, now: float) -> RequestFacts:
 
 
 def run_to_end(make: Callable[[], Run]) -> RunOutcome:
-    """Run on a loop of its own, where Ctrl-C and SIGTERM interrupt the run. Raises RunFailed and PlanInvalid."""
+    """Run on a loop of its own, where Ctrl-C and SIGTERM interrupt the run. Raises RunFailed, PlanInvalid and
+    TargetInvalid."""
 
     async def interruptible() -> RunOutcome:
         run = make()

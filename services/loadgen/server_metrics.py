@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 import aiohttp
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from baton.services.loadgen.client import tls_context
 from baton.services.loadgen.client_connection import Clock
+from baton.services.loadgen.target import Target, address_of, headers_of
 
 QUEUED = ("baton_queued", "vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
 RUNNING = ("baton_sequences_running", "vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
 KV_USE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")  #: between 0 and 1
 KV_BLOCKS = ("baton_blocks", "baton_blocks_free")  #: all, and those that nothing holds
 TIMEOUT_S = 5.0
+ACCEPTED = {"Accept": "text/plain"}
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,10 +34,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_metrics(texts: Sequence[str], time_s: float) -> Sample:
     """Out of expositions of Prometheus, whatever else they hold. Raises ValueError."""
     values: dict[str, list[float]] = {}
-    for text in texts:
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                values.setdefault(sample.name, []).append(sample.value)
+    try:
+        for text in texts:
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    if math.isfinite(sample.value):
+                        values.setdefault(sample.name, []).append(sample.value)
+    except IndexError as error:  # the library's answer to a label without a name
+        raise ValueError(f"no exposition: {error}") from error
     return Sample(
         time_s=time_s,
         num_queued=total(values, QUEUED),
@@ -56,11 +64,20 @@ def kv_use(values: dict[str, list[float]]) -> float | None:
 
 
 class MetricsSampler:
-    """Asks at a fixed pace until it is cancelled. A server that does not answer makes a gap, and no failure."""
+    """Asks at a fixed pace until it is cancelled. A server that does not answer makes a gap, and no failure.
 
-    def __init__(self, urls: Sequence[str], every_s: float, clock: Clock, told: Callable[[Sample], None]) -> None:
+    Addresses of the target are asked with its key and headers, those of other servers are not.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], target: Target, every_s: float, clock: Clock, told: Callable[[Sample], None]
+    ) -> None:
+        """Raises TargetInvalid."""
         self.num_failures = 0
         self._urls = urls
+        self._origin = address_of(target.url).origin + "/"
+        self._headers = headers_of(target)
+        self._tls = tls_context(target)
         self._every_s = every_s
         self._clock = clock
         self._told = told
@@ -82,6 +99,7 @@ class MetricsSampler:
             self.num_failures += 1
 
     async def _text(self, session: aiohttp.ClientSession, url: str) -> str:
-        async with session.get(url) as response:
+        headers = self._headers if url.startswith(self._origin) else {}
+        async with session.get(url, headers=headers | ACCEPTED, ssl=self._tls) as response:
             response.raise_for_status()
             return await response.text()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
 from baton.services.loadgen.server_metrics import MetricsSampler, Sample, read_metrics
-from tests.support.stub_server import StubServer, whole
+from baton.services.loadgen.target import Target
+from tests.support.stub_server import Asked, Step, StubServer, whole
 
 VLLM = """# TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{engine="0"} 3
@@ -34,8 +36,31 @@ def test_what_several_addresses_say_is_added_up() -> None:
 
 def test_what_nobody_says_is_not_known() -> None:
     assert read_metrics(["other 1\n"], 0.0) == Sample(time_s=0.0)
-    with pytest.raises(ValueError, match="html"):
-        read_metrics(["<html>\n{"], 0.0)
+    assert read_metrics(["vllm:kv_cache_usage_perc NaN\n"], 0.0) == Sample(time_s=0.0)
+
+
+@pytest.mark.parametrize(("text", "cause"), [("<html>\n{", "html"), ('a{b="c", ="d"} 1\n', "no exposition")])
+def test_what_is_no_exposition_is_one_kind_of_error(text: str, cause: str) -> None:
+    with pytest.raises(ValueError, match=cause):
+        read_metrics([text], 0.0)
+
+
+async def test_the_targets_metrics_are_asked_with_its_key_and_those_of_others_are_not() -> None:
+    def answer(asked: Asked) -> Iterable[Step]:
+        return [whole("200 OK", VLLM.encode(), "text/plain")]
+
+    samples: asyncio.Queue[Sample] = asyncio.Queue()
+    async with StubServer(answer) as server, StubServer(answer) as other:
+        target = Target(url=server.url, model="m", api_key="k", extra_headers={"X-Tenant": "a"})
+        urls = [f"{server.url}/metrics", f"{other.url}/metrics"]
+        sampler = MetricsSampler(urls, target, 60.0, asyncio.get_running_loop().time, samples.put_nowait)
+        task = asyncio.create_task(sampler.run())
+        assert (await samples.get()).num_queued == 14
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        told = [[asked.headers.get(name) for name in ("authorization", "x-tenant")] for asked in server.asked]
+        assert told == [["Bearer k", "a"]]
+        assert [other.asked[0].headers.get(name) for name in ("authorization", "x-tenant")] == [None, None]
 
 
 async def test_a_server_that_stops_answering_leaves_a_gap() -> None:
@@ -45,7 +70,9 @@ async def test_a_server_that_stops_answering_leaves_a_gap() -> None:
     last = whole("200 OK", b"vllm:num_requests_waiting 1\n", "text/plain")
     samples: asyncio.Queue[Sample] = asyncio.Queue()
     async with StubServer(lambda asked: [next(answers, last)]) as server:
-        sampler = MetricsSampler([f"{server.url}/metrics"], 0.0, asyncio.get_running_loop().time, samples.put_nowait)
+        target = Target(url=server.url, model="m")
+        clock = asyncio.get_running_loop().time
+        sampler = MetricsSampler([f"{server.url}/metrics"], target, 0.0, clock, samples.put_nowait)
         task = asyncio.create_task(sampler.run())
         queued = [(await samples.get()).num_queued for _ in range(2)]
         task.cancel()
