@@ -13,7 +13,8 @@ import pytest
 from baton.services.router.api.bodies import ChatBody
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
-from baton.services.router.http.body import MAX_CONTAINERS, STRING_OR_OPENING, check_containers, decode_body
+from baton.services.router.http.body import decode_body
+from baton.services.router.json_bounds import MAX_NODES, MAX_VALUES, excess, string_end
 from tests.services.router.rig import Rig
 
 MOST_BYTES = HttpConfig(("tiny",)).max_body_bytes
@@ -48,39 +49,42 @@ def chat(opening: str, piece: str, closing: str, status: int, code: str) -> Huge
 
 HUGE = {
     "text": completion('"prompt":"', "x", '"', 400, "context_length_exceeded"),
-    "token ids": completion('"prompt":[', "1,", "]", 400, "context_length_exceeded"),
+    "token ids": completion('"prompt":[', "1,", "]", 400, "too_many"),
+    "longer token ids": completion('"prompt":[', f"{' ' * 40}1,", "]", 400, "context_length_exceeded"),
     "lists of ids": completion('"prompt":[', "[1],", "]", 400, "too_many"),
     "texts": completion('"prompt":[', '"",', "]", 400, "too_many"),
     "64 prompts": completion('"prompt":[', f'"{"x" * (MOST_BYTES // 64 - 40)}",', "]", 400, "context_length_exceeded"),
     "stop strings": completion('"prompt":"x","stop":[', '"a",', "]", 400, "too_many"),
-    "biases": completion('"prompt":"x","logit_bias":{', '"7":1,', "}", 200, ""),
+    "biases": completion('"prompt":"x","logit_bias":{', '"7":1,', "}", 400, "too_many"),
+    "stop token ids": completion('"prompt":"x","stop_token_ids":[', "1,", "]", 400, "too_many"),
     "messages": Huge("/v1/chat/completions", '{"model":"tiny","messages":[', '{"role":"user","content":""},', "]}", 400,
                      "too_many"),
     "deep JSON": chat('"user":', "[", "", 400, "too_many"),
     "wide JSON": chat('"unknown":[', "[],", "]", 400, "too_many"),
     "a wide schema": chat('"guided_json":{"enum":[', "{},", "]}", 400, "too_many"),
-    "a long schema": chat('"guided_json":{"enum":[', '"a",', "]}", 422, "invalid_grammar"),
+    "a long schema": chat('"guided_json":{"enum":[', f'"{"a" * 40}",', "]}", 422, "invalid_grammar"),
     "a schema as text": chat('"guided_json":"{\\"enum\\":[', "[],", ']}"', 422, "invalid_grammar"),
     "a format": chat('"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"enum":[', "1,",
-                     "]}}}", 422, "invalid_grammar"),
+                     "]}}}", 400, "too_many"),
     "a regex": chat('"guided_regex":"', "(a?)", '"', 422, "invalid_grammar"),
     "a grammar": chat('"guided_grammar":"', "a\\n", '"', 422, "invalid_grammar"),
     "choices": chat('"guided_choice":[', '"a",', "]", 400, "too_many"),
     "tools": chat('"tools":[', '{"type":"function","function":{"name":"f"}},', "]", 400, "too_many"),
     "a tool": chat('"tools":[{"type":"function","function":{"name":"f","parameters":{"a":[', "1,", "]}}}]", 400,
-                   "too_large"),
+                   "too_many"),
     "a wide call": Huge("/v1/chat/completions", ARGUMENTS + '{"name":"f","arguments":"{\\"a\\":[', "[],", '[]]}"}}]}]}',
-                        400, "invalid_json"),
+                        400, "too_many"),
     "a long call": Huge("/v1/chat/completions", ARGUMENTS + '{"name":"f","arguments":"{\\"a\\":[', "1,", '1]}"}}]}]}',
-                        400, "context_length_exceeded"),
+                        400, "too_many"),
     "input": Huge("/v1/responses", '{"model":"tiny","input":"', "x", '"}', 400, "context_length_exceeded"),
     "items": Huge("/v1/responses", '{"model":"tiny","input":[', '{"role":"user","content":""},', "]}", 400, "too_many"),
     "metadata": Huge("/v1/responses", '{"model":"tiny","input":"x","max_output_tokens":1,"metadata":{', '"k":"",', "}}",
-                     200),
+                     400, "too_many"),
     "a text to tokenize": Huge("/tokenize", '{"prompt":"', "x ", '"}', 200, num_bytes=SOME_BYTES),
     "a chat to tokenize": Huge("/tokenize", '{"messages":[{"role":"user","content":"', "<|im_end|>", '"}]}', 200,
                                num_bytes=SOME_BYTES // 8),
-    "tokens": Huge("/detokenize", '{"tokens":[', "120,", "]}", 200, num_bytes=SOME_BYTES),
+    "tokens": Huge("/detokenize", '{"tokens":[', "1,", "]}", 400, "too_many"),
+    "fewer tokens": Huge("/detokenize", '{"tokens":[', "120,", "]}", 200, num_bytes=SOME_BYTES - 4),
 }  # fmt: skip
 
 
@@ -120,40 +124,45 @@ async def test_api_06_a_stream_and_health_go_on_beside_the_largest_bodies(rig: R
     assert (text, events[-1]) == ("abc" * 10, "[DONE]")
 
 
-def with_brackets(num_containers: int) -> bytes:
-    """A valid chat of so many objects and lists, and of many more brackets within texts."""
-    text = "[{" * MAX_CONTAINERS + '\\"[' * 9
-    inner = ",".join(["[]"] * (num_containers - 4))
-    return (
-        '{"model":"tiny","messages":[{"role":"user","content":"' + text + '","annotations":[' + inner + "]}]}"
-    ).encode()
+#: more of each mark than there may be; within a string none counts
+MARKS = '[{:,\\"' * (MAX_VALUES + 1) + "\\\\"
 
 
-def test_api_06_brackets_are_counted_where_they_make_objects_and_lists() -> None:
-    assert len(decode_body(with_brackets(MAX_CONTAINERS), ChatBody).messages[0].annotations or ()) > 1000
-    with pytest.raises(ApiError, match=f"more than {MAX_CONTAINERS} objects and lists"):
-        decode_body(with_brackets(MAX_CONTAINERS + 1), ChatBody)
+def nodes(count: int) -> bytes:
+    """A valid chat of so many objects, lists and members."""
+    inner = ",".join(["[]"] * (count - 9))
+    message = f'{{"role":"user","content":"{MARKS}","annotations":[{inner}]}}'
+    return f'{{"model":"tiny","messages":[{message}]}}'.encode()
 
 
-#: texts that end nowhere, are full of what could end them, or are none
-ODD: list[Callable[[int], bytes]] = [
-    lambda size: b'"' + b'\\"' * size,
-    lambda size: b'\\"' * size,
-    lambda size: b'"' * size,
-    lambda size: b'""' * size + b'"',
-    lambda size: b'"' + b"\\" * size,
-    lambda size: b'"\\\n' * size,
-    lambda size: b"[" * size,
-]
+def values(num_commas: int) -> bytes:
+    """A valid chat with so many commas, though of few objects."""
+    inner = ",".join(["1"] * (num_commas - 2))
+    message = f'{{"role":"user","content":"{MARKS}","annotations":[{inner}]}}'
+    return f'{{"model":"tiny","messages":[{message}]}}'.encode()
 
 
-@pytest.mark.parametrize("index", range(len(ODD)))
-def test_api_06_and_sec_10_counting_reads_no_character_twice(index: int) -> None:
-    """Matches never overlap, and where none begins there is neither a quote nor a bracket: nothing is tried again."""
-    text = ODD[index](5000)
-    end = 0
-    for found in STRING_OR_OPENING.finditer(text):
-        assert not set(text[end : found.start()]) & set(b'"[{')
-        end = found.end()
-    assert not set(text[end:]) & set(b'"[{')
-    check_containers(text)
+@pytest.mark.parametrize(
+    ("body_of", "most", "what"),
+    [(nodes, MAX_NODES, f"{MAX_NODES} objects, lists and members"), (values, MAX_VALUES - 1, f"{MAX_VALUES} values")],
+)
+def test_api_06_what_a_body_is_made_of_is_counted_outside_of_its_texts(
+    body_of: Callable[[int], bytes], most: int, what: str
+) -> None:
+    assert len(decode_body(body_of(most), ChatBody).messages[0].annotations or ()) > 1000
+    with pytest.raises(ApiError, match=f"the body has more than {what}") as raised:
+        decode_body(body_of(most + 1), ChatBody)
+    assert (raised.value.status, raised.value.code) == (400, "too_many")
+
+
+@pytest.mark.parametrize("inside", [b"", b"x" * 70_000, b'\\"', b"\\\\", b'\\"' * 5000, b"a\\\\" * 5000 + b'\\"'])
+def test_api_06_a_text_ends_where_the_decoder_ends_it(inside: bytes) -> None:
+    text = b'"' + inside + b'","'
+    assert string_end(text, 1) == len(inside) + 2
+    assert string_end(text[: len(inside) + 1], 1) >= len(inside) + 1  # it does not end
+
+
+@pytest.mark.parametrize("odd", [b'""', b'"" ', b'"\\', b'\\"', b'"', b"\\", b'"\\\n'])
+def test_api_06_and_sec_10_what_is_no_json_is_not_counted_to_its_end(odd: bytes) -> None:
+    """The decoder refuses it at once."""
+    assert excess(b'"' + b"," * MAX_VALUES + b'"' + odd * 100_000) == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TypeVar
 
 import msgspec
@@ -14,13 +13,9 @@ from baton.core.errors import Reason
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError, from_reason, invalid
 from baton.services.router.http.body_errors import type_error
+from baton.services.router.json_bounds import excess
 
 Body = TypeVar("Body")
-#: objects and lists of one JSON text. No request needs so many; the decoder makes four in a microsecond, never lets
-#: another thread run meanwhile, and the garbage collector visits all of them again and again
-MAX_CONTAINERS = 1 << 18
-#: a string, or what opens a container; also of a string that does not end, so that no character is read twice
-STRING_OR_OPENING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]', re.DOTALL)
 
 
 class Intake:
@@ -117,22 +112,10 @@ def bad_payload(error: Exception) -> ApiError:
     return invalid(f"the body is not valid HTTP: {error}")
 
 
-def check_containers(body: bytes, inside: str = "") -> None:
-    """Refuse a JSON text that is mostly brackets. Those within its strings do not count."""
-    if body.count(b"{") + body.count(b"[") <= MAX_CONTAINERS:
-        return
-    num_containers = 0
-    for found in STRING_OR_OPENING.finditer(body):
-        num_containers += body[found.start()] != ord('"')
-        if num_containers > MAX_CONTAINERS:
-            what = f"{inside or 'the body'} has more than {MAX_CONTAINERS} objects and lists"
-            raise invalid(what, inside or None, "too_many")
-
-
 def decode_body(body: bytes | msgspec.Raw, body_type: type[Body], inside: str = "") -> Body:
     """Strict JSON of this type; the error names the field at fault. `inside`: the field that the JSON is a part of."""
-    if isinstance(body, bytes):
-        check_containers(body, inside)
+    if isinstance(body, bytes) and (too_many := excess(body)):
+        raise invalid(f"{inside or 'the body'} has {too_many}", inside or None, "too_many")
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError as error:

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from baton.services.router.json_bounds import excess
 from baton.services.router.tools.errors import ToolsRefused
 from baton.services.router.tools.json_scan import MAX_DEPTH
 from baton.services.router.tools.types import NamedChoice, Tool, ToolCall, ToolChoice, ToolUse, Turn
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MAX_SHOWN_CHARS = 80  #: of what the client sent
-MAX_BRACKETS = 1 << 18  #: that open something in the arguments of one call: reading them holds up everybody
 
 
 class ToolLimits(NamedTuple):
@@ -117,15 +117,15 @@ def _check_call(call: ToolCall, param: str, ids: set[str]) -> None:
         raise ToolsRefused(f"{param}.id is {what}", f"{param}.id", "empty" if not call.id else "duplicate_id")
     if not call.function.name:
         raise ToolsRefused(f"{param}.function.name is empty", f"{param}.function.name", "empty")
+    param += ".function.arguments"
+    if too_many := excess(call.function.arguments.encode(errors="surrogatepass")):
+        raise ToolsRefused(f"{param} has {too_many}", param, "too_many")
     if arguments_object(call.function.arguments) is None:
-        param += ".function.arguments"
         raise ToolsRefused(f"{param} is {shown(call.function.arguments)}, must be a JSON object", param, "invalid_json")
 
 
 def arguments_object(arguments: str) -> dict[str, Any] | None:
     """The object that a call's arguments are; None if they are none, or one that nests too deep."""
-    if arguments.count("{") + arguments.count("[") > MAX_BRACKETS:
-        return None
     try:
         found = msgspec.json.decode(arguments.strip() or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
