@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from llguidance import LLMatcher
 
+from baton.services.grammar.ends import without_early_ends
 from baton.services.grammar.vocabulary import Vocabulary
 
 
@@ -37,17 +38,18 @@ class Matcher:
     state takes the tokens again, and so learns only what lies on their path. Once the grammar is complete, only the
     model's ends of a sequence are allowed; also, but under a mask that says so, once it has failed for good: where a
     token is taken that no mask allowed, where one step would take more work than the limits grant, where no token of
-    the model goes on.
+    the model goes on, or only one that ends the answer there.
     """
 
     def __init__(
-        self, begin: Callable[[], LLMatcher], ends: bytes, size: int, on_failure: Callable[[str], None]
+        self, begin: Callable[[], LLMatcher], vocabulary: Vocabulary, ends: bytes, on_failure: Callable[[str], None]
     ) -> None:
         self._begin = begin
         self._state = begin()
         self._taken: list[int] = []
         self._ends = ends  #: the bits of a mask
-        self._size = size
+        self._end_ids = vocabulary.eos_token_ids
+        self._size = vocabulary.size
         self._on_failure = on_failure
         self._has_failed = False
         if self._state.is_error():
@@ -75,6 +77,8 @@ class Matcher:
             if self._is_over():
                 return b""
             bits = self._state.compute_bitmask()
+        if not self._state.is_error():
+            bits = without_early_ends(self._state, bits, self._end_ids)
         if self._state.is_error() or not self._allows_any(bits):
             self._fail()
             return b""
@@ -118,7 +122,7 @@ class Matchers:
             self.num_compiled += 1
             return self.vocabulary.compile(grammar)
 
-        matcher = Matcher(begin, self._ends, self.vocabulary.size, self._count_failure)
+        matcher = Matcher(begin, self.vocabulary, self._ends, self._count_failure)
         for token in outputs:
             matcher.take(token)
         return matcher

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 from llguidance import LLMatcher
 
+from baton.services.grammar.ends import without_early_ends
+from baton.services.grammar.matcher import TokenMask
 from baton.services.grammar.vocabulary import Vocabulary
 
 MAX_ERROR_CHARS = 400
+NO_TEXT = "no text that the model can write matches the grammar"
+EARLY_END = "it goes on after a token that ends every answer of this model, and has no other way"
+#: of the control tokens, whose names are hidden from the library
+NAMES = re.compile(r"; following special tokens are available: .*")
 NUM_WALKS = 3
 WALK_TOKENS = 24  #: in each walk
 
@@ -32,13 +39,13 @@ def find_fault(vocabulary: Vocabulary, grammar: str) -> str:
 
 def _walk(vocabulary: Vocabulary, state: LLMatcher, draw: random.Random) -> str:
     for _ in range(WALK_TOKENS):
-        bits = np.frombuffer(state.compute_bitmask(), dtype=np.uint8)
+        bits = state.compute_bitmask()
         if state.is_error():
             return _told(state)
-        allowed = np.flatnonzero(np.unpackbits(bits, count=vocabulary.size, bitorder="little"))
+        allowed = _token_ids(vocabulary, without_early_ends(state, bits, vocabulary.eos_token_ids))
         going_on = allowed[~np.isin(allowed, vocabulary.eos_token_ids)]
         if not len(allowed):
-            return "no text that the model can write matches the grammar"
+            return EARLY_END if len(_token_ids(vocabulary, bits)) else NO_TEXT
         if not len(going_on) or state.is_stopped():
             return ""
         state.consume_token(int(going_on[draw.randrange(len(going_on))]))
@@ -47,9 +54,14 @@ def _walk(vocabulary: Vocabulary, state: LLMatcher, draw: random.Random) -> str:
     return ""
 
 
+def _token_ids(vocabulary: Vocabulary, bits: bytes) -> np.ndarray:
+    return TokenMask(bits, vocabulary.size).token_ids()
+
+
 def _told(state: LLMatcher) -> str:
     """The library's message without what it appends for its own developers."""
     message = state.get_error().split("<state>")[0].split("<non-verbose/>")[0].strip()
+    message = NAMES.sub("; control tokens are named by their ids, as in <[0]>", message)
     if message.startswith("NoExtension"):
         return "no text matches the grammar"
     return message[:MAX_ERROR_CHARS] or "the grammar cannot be used"

@@ -36,6 +36,25 @@ def test_ends_are_allowed_once_the_grammar_may_end_and_alone_once_it_is_complete
     assert matchers.num_failed == 0
 
 
+@pytest.mark.parametrize(
+    ("grammar", "after_a"),
+    [
+        ('"a" (<[257]> | "c") "b"', [C]),  # the token would end the answer before its last letter
+        ('"a" <[*]> "b"', [*range(257), 258]),
+        ('"a" "b"? <[257]>', [B, 257]),
+        ('"a" <[259]>', [259]),
+        ('"a" <[257]>*', ENDS),
+    ],
+)
+def test_an_end_that_the_grammar_names_is_allowed_where_it_completes_it(
+    vocabulary: Vocabulary, grammar: str, after_a: list[int]
+) -> None:
+    matchers, built = Matchers(vocabulary), sources.lark(f"start: {grammar}")
+    assert allowed(matchers, built, [A]) == after_a
+    assert find_fault(vocabulary, built) == ""
+    assert matchers.num_failed == 0
+
+
 def test_a_mask_tells_the_same_of_one_token_as_of_all(vocabulary: Vocabulary) -> None:
     mask = Matchers(vocabulary).start(sources.json_object(), b'{"').mask()
     assert [token for token in range(260) if mask.allows(token)] == mask.token_ids().tolist()
