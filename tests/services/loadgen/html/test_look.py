@@ -15,11 +15,7 @@ from baton.services.loadgen.html import render
 from tests.services.loadgen.html.conftest import open_report
 from tests.services.loadgen.html.runs import report_of, requests, server_series
 from tests.services.loadgen.html.test_page import HOSTILE
-
-#: what sticks out of the window or of its own box, and texts and figures that lie on each other
-FLAWS = (Path(__file__).parent / "flaws.js").read_text(encoding="utf-8")
-#: the least contrast of a text with the page's ground
-CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+from tests.support.browser import CONTRAST, FLAWS, MIN_CONTRAST
 
 
 def whole_page() -> str:
@@ -43,7 +39,8 @@ async def test_everything_has_its_place(tmp_path: Path, kind: str, width: int, s
     text = whole_page() if kind == "run" else sweep_page()
     async with open_report(text, tmp_path, scheme, width) as page:
         assert await page.evaluate(FLAWS) == []
-        assert await page.evaluate(CONTRAST) >= 4.5
+        contrast, text = await page.evaluate(CONTRAST)
+        assert contrast >= MIN_CONTRAST, text
         for summary in await page.locator("summary").all():
             await summary.click()
         assert await page.evaluate(FLAWS) == []

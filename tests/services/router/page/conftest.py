@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from baton.services.router.http.auth import ApiKeys
 from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig
-
-playwright_api = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-LIMIT_MS = 20_000.0  #: of anything that the page is waited for
+from tests.support.browser import open_page
 
 
 class Tab:
@@ -32,7 +23,6 @@ class Tab:
         self.page = page
         self.foreign: list[str] = []
         self.complaints: list[str] = []
-        page.set_default_timeout(LIMIT_MS)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", self._hear)
 
@@ -70,25 +60,12 @@ async def open_tab(
     model: RouterModel, profile: Path, keys: ApiKeys | None = None, scheme: str = "light", width: int = 1280
 ) -> AsyncIterator[Tab]:
     """On the way out: nothing was asked of another server, and the page did not complain."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    async with open_rig(model, keys, stop_grace_s=0.5) as rig, playwright_api.async_playwright() as playwright:
-        context = await playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=CHROMIUM,
-            args=ARGUMENTS,
-            headless=True,
-            viewport={"width": width, "height": 800},
-            color_scheme=scheme,
-        )
-        try:
-            tab = Tab(rig, context.pages[0])
-            await tab.open()
-            yield tab
-        finally:
-            await context.close()
-        assert tab.foreign == []
-        assert tab.complaints == []
+    async with open_rig(model, keys, stop_grace_s=0.5) as rig, open_page(profile, scheme, width) as page:
+        tab = Tab(rig, page)
+        await tab.open()
+        yield tab
+    assert tab.foreign == []
+    assert tab.complaints == []
 
 
 @pytest_asyncio.fixture

@@ -13,6 +13,7 @@ from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.page.conftest import Tab, open_tab
 from tests.services.router.page.test_chat import ANSWER, STAGES, begun
 from tests.services.router.rig import Rig, say
+from tests.support.browser import CONTRAST, FLAWS, MIN_CONTRAST
 
 METRICS = b"""# HELP baton_streams streams
 baton_notes_total{reason="",what="request ended"} 5.0
@@ -27,12 +28,11 @@ baton_executors_unified 0.0
 baton_output_tokens_total 1.2e+03
 """
 LONG = "A word of " + "many" * 60 + " letters, and more of them that come afterwards. " * 3
-OVERFLOW = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1280])
-async def test_nothing_is_wider_than_the_window(model: RouterModel, tmp_path: Path, width: int, scheme: str) -> None:
+async def test_everything_has_its_place(model: RouterModel, tmp_path: Path, width: int, scheme: str) -> None:
     async with open_tab(model, tmp_path / "profile", scheme=scheme, width=width) as tab:
         machine = tab.rig.machine
         tab.rig.probes["metrics"] = lambda: METRICS
@@ -48,8 +48,11 @@ async def test_nothing_is_wider_than_the_window(model: RouterModel, tmp_path: Pa
         tab.rig.front.limits = None
         await tab.send("Another one")
         await tab.page.wait_for_selector(".failure")
-        scroll_width, client_width = await tab.page.evaluate(OVERFLOW)
-        assert scroll_width <= client_width
+        assert await tab.page.evaluate(FLAWS) == []
+        contrast, text = await tab.page.evaluate(CONTRAST)
+        assert contrast >= MIN_CONTRAST, text
+        await tab.page.click("summary")
+        assert await tab.page.evaluate(FLAWS) == []
         if folder := os.environ.get("BATON_PAGE_PICTURES"):
             await tab.page.screenshot(path=f"{folder}/{width}-{scheme}.png")
 

@@ -4,7 +4,7 @@
   const named = (node) => `${node.tagName} ${node.getAttribute("class") || ""} ${node.textContent.slice(0, 40)}`;
   const width = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > width) flaws.push("the page scrolls sideways");
-  const seen = [...document.querySelectorAll("main *")].filter((node) => node.checkVisibility() && !node.closest(".hidden"));
+  const seen = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() && !node.closest(".hidden"));
   for (const node of seen) {
     const box = node.getBoundingClientRect();
     if (box.width && (box.left < -0.5 || box.right > width + 0.5)) flaws.push(`outside: ${named(node)}`);
@@ -22,7 +22,8 @@
     apart(texts, 2);
     for (const text of texts) {
       const at = text.getBoundingClientRect();
-      if (at.top < box.top - 3 || at.bottom > box.bottom + 3) flaws.push(`over the plot's edge: ${named(text)}`);
+      const isOver = at.top < box.top - 3 || at.bottom > box.bottom + 3 || at.left < box.left - 3 || at.right > box.right + 3;
+      if (isOver) flaws.push(`over the plot's edge: ${named(text)}`);
     }
   }
   apart([...document.querySelectorAll(".tile, .panel, nav, .notice, table, .timeline, .groups > div")], 0.5);
