@@ -45,6 +45,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     stop: tuple[str, ...]
     num_choices: int
     echo: bool = False
+    num_prompt_logprobs: int = -1  #: alternatives shown for each token of a prompt; an echo may need more of them
     is_stream: bool
     include_usage: bool
     usage_in_every_event: bool

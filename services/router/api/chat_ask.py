@@ -116,17 +116,19 @@ def chat_ask(body: ChatBody, vocab_size: int, config: HttpConfig, tool_format: T
     if structure.grammar and tools.structure.grammar:
         raise invalid("tool_choice already says what the output is", structure.param, "conflict")
     structure = structure if structure.grammar else tools.structure
+    num_scores = prompt_logprobs(body, config)
     return Ask(
         prompts=(chat_prompt(body.messages, tools.use.tools, config, has_tools=tool_format is not None),),
         blame=Blame("messages", asked_length(body)[1]),
         sampling=sampling_params(
             body,
             top if body.logprobs else -1,
-            prompt_logprobs(body, config),
+            num_scores,
             structure.grammar,
             vocab_size,
             config,
         ),
+        num_prompt_logprobs=num_scores,
         grammar_param=structure.param,
         tools=tools.plan,
         **output_length(body, config, least=1, default=None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import msgspec
-from msgspec import UNSET
 
 from baton.services.router.api.answers import (
     AssistantMessage,
@@ -46,7 +45,7 @@ class ChatShape(EventShape):
             choices=[self._choice(*item) for item in stream.take(sys.maxsize)],
             usage=context.usage(),
             timing=context.timing(),
-            prompt_logprobs=prompt_logprobs(context.table, stream.part_of(0)) if ask.scores_prompt else UNSET,
+            prompt_logprobs=prompt_logprobs(context.table, stream.part_of(0), ask.num_prompt_logprobs),
         )
         return msgspec.json.encode(answer)
 

@@ -58,9 +58,8 @@ def completion_ask(body: CompletionBody, vocab_size: int, config: HttpConfig) ->
     if body.best_of not in (None, body.n or 1):
         raise invalid("best_of other than n is not supported", "best_of", "unsupported_parameter")
     num_logprobs = within("logprobs", body.logprobs, -1, 0, config.max_logprobs)
-    num_scores = prompt_logprobs(body, config)
-    if body.echo:
-        num_scores = max(num_scores, num_logprobs)
+    num_shown = prompt_logprobs(body, config)
+    num_scores = max(num_shown, num_logprobs) if body.echo else num_shown
     structure = structure_of(body, config)
     prompts = tuple(prompts_of(body.prompt, vocab_size, config))
     fields = common_fields(body, config)
@@ -69,6 +68,7 @@ def completion_ask(body: CompletionBody, vocab_size: int, config: HttpConfig) ->
         prompts=prompts,
         blame=BLAME,
         echo=bool(body.echo),
+        num_prompt_logprobs=num_shown,
         grammar_param=structure.param,
         sampling=sampling_params(body, num_logprobs, num_scores, structure.grammar, vocab_size, config),
         **output_length(body, config, least=0 if body.echo else 1, default=MAX_TOKENS),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from msgspec import UNSET
-
 from baton.services.router.api.answers import Completion, CompletionChoice, CompletionLogprobs
 from baton.services.router.api.envelope import Context
 from baton.services.router.api.event_shape import EventShape
@@ -21,7 +19,6 @@ class CompletionShape(EventShape):
 
     def __init__(self, context: Context) -> None:
         self._shows_output = context.ask.max_tokens != 0
-        self._shows_scores = context.ask.scores_prompt and not context.ask.is_stream
         super().__init__(context, is_plain=self._shows_output)
 
     def whole(self) -> bytes:
@@ -41,7 +38,7 @@ class CompletionShape(EventShape):
             text=part.prompt.echoed.text + delta.text if part.prompt.echoed and shows_prompt else delta.text,
             logprobs=self._logprobs(part, delta, shows_prompt) if self._context.is_scored else None,
             finish_reason=delta.finish or None,  # type: ignore[arg-type]  # one of the two that a choice may have
-            prompt_logprobs=prompt_logprobs(self._context.table, part) if self._shows_scores else UNSET,
+            prompt_logprobs=prompt_logprobs(self._context.table, part, self._context.ask.num_prompt_logprobs),
         )
 
     def _logprobs(self, part: Part, delta: Delta, shows_prompt: bool) -> CompletionLogprobs | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from baton.core.errors import InvariantViolated
 from baton.core.wire.tokens import TokenLogprobs
 from baton.services.router.api.answers import (
@@ -73,13 +75,17 @@ def joined(first: CompletionLogprobs, second: CompletionLogprobs) -> CompletionL
     )
 
 
-def prompt_logprobs(table: TokenTable, part: Part) -> PromptScoreList:
-    """For each token of the prompt but the first (null): by token id its score and those of the likeliest."""
+def prompt_logprobs(table: TokenTable, part: Part, num_shown: int) -> PromptScoreList | UnsetType:
+    """For each token of the prompt but the first (null): by token id its score and those of the likeliest. UNSET where
+    they are not asked for: fewer than 0."""
+    if num_shown < 0:
+        return UNSET
     entries: PromptScoreList = [None]
     for token, score in zip(part.prompt.token_ids()[1:], prompt_scores(part), strict=True):
+        shown = zip(score.top_ids[:num_shown], score.top_logprobs[:num_shown], strict=True)
         found = {
             str(other): PromptScore(logprob=max(value, LEAST), rank=rank, decoded_token=token_text(table, other))
-            for rank, (other, value) in enumerate(zip(score.top_ids, score.top_logprobs, strict=True), 1)
+            for rank, (other, value) in enumerate(shown, 1)
         }
         own = PromptScore(logprob=max(score.logprob, LEAST), rank=None, decoded_token=token_text(table, token))
         found.setdefault(str(token), own)

@@ -89,6 +89,15 @@ async def test_a_streamed_echo_equals_the_whole_one(rig: Rig, fields: dict[str, 
             assert [one for choice in mine for one in choice["logprobs"][name]] == expected["logprobs"][name]
 
 
+async def test_an_echo_with_scores_has_those_of_the_prompt_only_where_they_are_asked_for(rig: Rig) -> None:
+    fields = {"prompt": "abc", "max_tokens": 2, "echo": True, "logprobs": 3}
+    (choice,) = (await complete(rig, **fields))["choices"]
+    assert "prompt_logprobs" not in choice
+    (choice,) = (await complete(rig, **fields, prompt_logprobs=1))["choices"]
+    assert [entry and list(entry) for entry in choice["prompt_logprobs"]] == [None, ["98"], ["99"]]
+    assert all(len(top) == 3 for top in choice["logprobs"]["top_logprobs"][1:])
+
+
 async def test_api_01_an_echo_without_output_is_the_prompt_with_its_scores(rig: Rig) -> None:
     for stream in (False, True):
         if stream:
