@@ -13,6 +13,7 @@ from rich.console import Console
 from baton.core.errors import ServingError
 from baton.services.loadgen import comparing
 from baton.services.loadgen.bench import Bench
+from baton.services.loadgen.console import Output
 from baton.services.loadgen.options import in_flags, parse_options
 
 EXIT_REFUSED = 2
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given[:1] == ["compare"]:
             return comparing.main(given[1:])
-        return Bench(parse_options(given), Console(), Console(stderr=True)).run()
+        return Bench(parse_options(given), Output(), Console(stderr=True)).run()
     except ServingError as error:
         print(f"baton bench: {in_flags(str(error))}", file=sys.stderr)
     except BrokenPipeError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 from rich.console import Console
@@ -58,10 +60,18 @@ class Bench:
         self._salt = "" if options.load.repeatable else new_salt()
         self._reports: list[Report] = []
         self._facts: list[Sequence[RequestFacts]] = []
+        self._was_interrupted = False  #: while a report was made
         self._code = 0
 
     def run(self) -> int:
-        """The exit code."""
+        """The exit code. A Ctrl-C ends a run in order, and lets a report be finished; elsewhere it ends the command."""
+        try:
+            return self._run_all()
+        except KeyboardInterrupt:
+            self._say("interrupted")
+            return EXIT_INTERRUPTED
+
+    def _run_all(self) -> int:
         load, run = self._options.load, self._options.run
         slo_of(run.slo)
         plans = sweep_plans(load, parse_sweep(run.sweep)) if run.sweep else [("", build_plan(load))]
@@ -73,11 +83,12 @@ class Bench:
             check_folder(each)
         self._target = asyncio.run(check_target(self._target))
         for (label, plan), own in zip(plans, folders, strict=True):
-            if self._code != EXIT_INTERRUPTED and not self._try_one(label, plan, own):
+            if not self._try_one(label, plan, own) or self._code == EXIT_INTERRUPTED:
                 break
         page = render(self._reports, self._facts).encode()
         if self._write(lambda: write_whole(folder / PAGE, page)):
-            self._console.print(f"report: {escape(str(folder / PAGE))}", highlight=False, soft_wrap=True)
+            text = f"report: {escape(str(folder / PAGE))}"
+            self._write(lambda: self._console.print(text, highlight=False, soft_wrap=True))
         return self._code
 
     def _try_bodies(self, plan: Plan) -> None:
@@ -101,12 +112,20 @@ class Bench:
 
     def _run_one(self, label: str, plan: Plan, folder: Path) -> None:
         measured = self._measure(label, plan, Records(folder / RECORDS))
+        signal.signal(signal.SIGINT, self._interrupt)
         report = make_report(measured, self._target, self._options)
-        show_report(report, measured, self._console)
         self._reports.append(report)
         self._facts.append(measured.facts)
         self._judge(report, measured)
         self._write(lambda: write_report(folder, report))
+        self._write(lambda: show_report(report, measured, self._console))
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """A Ctrl-C while a report is made waits for it, so that one too many loses nothing; a second one does not."""
+        if self._was_interrupted:
+            raise KeyboardInterrupt
+        self._was_interrupted = True
+        self._code = EXIT_INTERRUPTED
 
     def _measure(self, label: str, plan: Plan, records: Records) -> Measured:
         content = content_settings(self._options.load, plan, self._salt)
@@ -155,7 +174,7 @@ class Bench:
         counts, outcome = report.summary.counts, measured.outcome
         judged = counts.succeeded + counts.failed
         has_failed = bool(judged) and counts.failed / judged > self._options.run.max_failed
-        if outcome.was_interrupted:
+        if outcome.was_interrupted or self._was_interrupted:
             self._code = EXIT_INTERRUPTED
         elif has_failed or outcome.broken or outcome.records_failure or not counts.succeeded:
             self._code = EXIT_FAILURES
@@ -163,11 +182,11 @@ class Bench:
             self._say(outcome.records_failure)
 
     def _write(self, write: Callable[[], None]) -> bool:
-        """Whether it could be. What was measured has been shown already; a file that is not there is one line more."""
+        """Whether it could be: each of the files and standard output does without the others."""
         try:
             write()
         except OSError as error:
-            self._say(f"{error.filename}: {error.strerror}")
+            self._say(f"{error.filename or 'standard output'}: {error.strerror}")
             self._code = self._code or EXIT_FAILURES
             return False
         return True

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
 from baton.core.metrics.compare import RunFiles, compare
 from baton.core.metrics.report import BadReport, decode_facts, decode_report
-from baton.services.loadgen.console import show_comparison
+from baton.services.loadgen.console import Output, show_comparison
 from baton.services.loadgen.load_errors import BadLoad
 from baton.services.loadgen.results import RECORDS, REPORT
 
@@ -22,7 +20,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unlike", action="store_true", help="exit with 0 although the two are not alike")
     asked = parser.parse_args(arguments)
     found = compare(read_run(asked.first), read_run(asked.second))
-    show_comparison(found, (str(asked.first), str(asked.second)), Console())
+    show_comparison(found, (str(asked.first), str(asked.second)), Output())
     return 1 if found.cautions and not asked.unlike else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from rich import box
 from rich.console import Console
@@ -33,6 +34,14 @@ NAMES = {
     "output_tokens": "output tokens",
 }
 Part = tuple[str, float | None, str]  #: name, value, format
+
+
+class Output(Console):
+    """Standard output. Once nobody reads it any more it is silent, and the run goes on to its files."""
+
+    def on_broken_pipe(self) -> None:
+        with suppress(SystemExit):
+            super().on_broken_pipe()
 
 
 def show_report(report: Report, run: Measured, console: Console) -> None:

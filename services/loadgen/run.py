@@ -223,6 +223,10 @@ def run_to_end(make: Callable[[], Run]) -> RunOutcome:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.interrupt)
-        return await run.run()
+        try:
+            return await run.run()
+        finally:  # the loop would leave them without effect
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
     return uvloop.run(interruptible())

@@ -7,7 +7,7 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.report import Report, decode_facts, decode_report
@@ -34,14 +34,16 @@ class Ran(NamedTuple):
         return sorted(decode_facts(lines), key=lambda row: row.index)
 
 
-async def start_bench(*flags: str, key: str = "", has_own_group: bool = False) -> Process:
+async def start_bench(
+    *flags: str, key: str = "", has_own_group: bool = False, stdout: int | IO[bytes] = PIPE
+) -> Process:
     """No variable of the caller's environment says a key. `has_own_group`: as a shell starts it, so that a Ctrl-C there
     is one for all its processes."""
     environment = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
     environment |= {KEY_VARIABLES[0]: key} if key else {}
     command = (sys.executable, "-m", "baton.services.cli.main", "bench", *flags)
     return await asyncio.create_subprocess_exec(
-        *command, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=has_own_group
+        *command, stdout=stdout, stderr=PIPE, env=environment, start_new_session=has_own_group
     )
 
 
@@ -49,7 +51,7 @@ async def finished(process: Process, folder: Path) -> Ran:
     async with asyncio.timeout(HANG_LIMIT_S):
         out, err = await process.communicate()
     assert process.returncode is not None
-    return Ran(process.returncode, out.decode(), err.decode(), folder)
+    return Ran(process.returncode, (out or b"").decode(), err.decode(), folder)
 
 
 async def bench(url: str, folder: Path, *flags: str, key: str = "") -> Ran:

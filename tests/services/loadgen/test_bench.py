@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -221,6 +223,61 @@ async def test_a_full_disk_costs_files_a_line_each_and_the_exit_code_and_not_the
     assert ran.err.count("No space left on device") == 3
     assert "20 of 20 requests succeeded" in ran.out
     assert "report: " not in ran.out
+
+
+async def test_an_output_that_is_full_or_not_read_costs_no_file(tmp_path: Path) -> None:
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        with open("/dev/full", "wb") as full:
+            process = await start_bench("--url", server.url, "--out", str(tmp_path / "full"), *LOAD, stdout=full)
+            ran = await finished(process, tmp_path / "full")
+        assert (ran.code, set(ran.err.splitlines())) == (1, {"baton bench: standard output: No space left on device"})
+        reads, writes = os.pipe()
+        os.close(reads)
+        process = await start_bench("--url", server.url, "--out", str(tmp_path / "unread"), *LOAD, stdout=writes)
+        os.close(writes)
+        unread = await finished(process, tmp_path / "unread")
+        assert (unread.code, unread.err) == (0, "")
+    for folder in (ran.folder, unread.folder):
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "report.html",
+            "report.json",
+            "requests.jsonl",
+            "summary.csv",
+        ]
+
+
+async def test_a_ctrl_c_while_a_report_is_made_lets_it_be_finished_and_ends_a_sweep(tmp_path: Path) -> None:
+    """The report goes into a pipe that holds less than all of it, so its writer waits there."""
+    point, is_written = tmp_path / "concurrency=1", asyncio.Event()
+    point.mkdir()
+    os.mkfifo(point / "report.json.new")
+    reads = os.open(point / "report.json.new", os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reads, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)
+    async with StubServer(answering(lambda asked: GOOD)) as server:
+        flags = ("--url", server.url, "--num-requests", "4", "--sweep", "concurrency:1,2", "--no-metrics")
+        process = await start_bench("--out", str(tmp_path), *flags)
+        asyncio.get_running_loop().add_reader(reads, is_written.set)
+        await is_written.wait()
+        process.send_signal(signal.SIGINT)
+        asyncio.get_running_loop().add_reader(reads, os.read, reads, select.PIPE_BUF)  # what is still flushed
+        ran = await finished(process, tmp_path)
+        asyncio.get_running_loop().remove_reader(reads)
+    os.close(reads)
+    assert (ran.code, ran.err, len(server.asked)) == (130, "", 5)
+    assert "4 of 4 requests succeeded" in ran.out
+    assert (tmp_path / "report.html").stat().st_size
+    assert not (tmp_path / "concurrency=2").exists()
+
+
+async def test_a_ctrl_c_before_anything_was_sent_is_one_line(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    async with StubServer(lambda asked: [Until(never)]) as server:
+        process = await start_bench("--url", server.url, "--out", str(tmp_path / "out"), *LOAD)
+        async with server.opened:
+            await server.opened.wait_for(lambda: server.num_open == 1)
+        process.send_signal(signal.SIGINT)
+        ran = await finished(process, tmp_path / "out")
+    assert (ran.code, ran.out, ran.err) == (130, "", "baton bench: interrupted\n")
 
 
 async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
