@@ -22,6 +22,7 @@ from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.app import create_app
 from baton.services.router.http.auth import load_api_keys
 from baton.services.router.http.pages import Providers
+from baton.services.router.http.routes import prepare
 from baton.services.router.http.server import HttpServer
 from baton.services.router.text.model_folder import load_router_model
 from baton.services.runtime.admin import turn_works
@@ -95,12 +96,13 @@ class Front:
         self.process.metrics.add_gauges(self._gauges)
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
-        app = create_app(self.front, config, self._providers(), api_keys)
-        self.server = HttpServer(app, self.front, config)
+        self._app = create_app(self.front, config, self._providers(), api_keys)
+        self.server = HttpServer(self._app, self.front, config)
 
     async def start(self) -> None:
         told = self.process.settings.http
         self.process.dial_scheduler()
+        await prepare(self._app)
         self.process.announce(0, await self.server.start(told.host, told.port))
 
     async def stop(self) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import textwrap
+import sys
 import tokenize
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -22,16 +23,12 @@ KINDS = {int: "N", float: "X", str: "TEXT", tuple[str, ...]: "A,B,…"}
 BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-@cache
 def comments_of(kind: type) -> dict[str, str]:
     """By field, inherited ones included; fields without a comment are absent. Empty where there is no source."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
-            try:
-                found |= _comments_in(textwrap.dedent(inspect.getsource(base)))
-            except OSError:
-                continue
+            found |= _comments_in(base.__module__).get(base.__qualname__, {})
     return found
 
 
@@ -63,16 +60,33 @@ def default_text(field: msgspec.structs.FieldInfo) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _comments_in(source: str) -> dict[str, str]:
-    """Of one class: beside a field, or in the lines above it."""
+@cache
+def _comments_in(module: str) -> dict[str, dict[str, str]]:
+    """By class: those beside a field, or in the lines above it."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # there is no file, or the module is built in
+        return {}
     by_line = {
         token.start[0]: token.string.removeprefix(MARK).strip()
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT and token.string.startswith(MARK)
     }
+    return {name: _comments_of_fields(node, by_line) for name, node in _classes(ast.parse(source), "")}
+
+
+def _classes(outer: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    """With those inside of classes."""
+    for node in outer.body:
+        if isinstance(node, ast.ClassDef):
+            yield prefix + node.name, node
+            yield from _classes(node, f"{prefix}{node.name}.")
+
+
+def _comments_of_fields(definition: ast.ClassDef, by_line: dict[int, str]) -> dict[str, str]:
+    """Takes out of `by_line` what it finds."""
     found: dict[str, str] = {}
-    (definition,) = ast.parse(source).body
-    for node in ast.iter_child_nodes(definition):
+    for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             beside = [by_line.pop(line) for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in by_line]
             above: list[str] = []

@@ -1,10 +1,10 @@
-"""The page at `/`: files of this package, read at the first request, without anything from elsewhere."""
+"""The page at `/`: files of this package, read once, without anything from elsewhere."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from baton.services.router.http.cached import cached
+from baton.services.router.http.cached import CachedAnswer
 from baton.services.router.http.routes import Route
 
 FILES = {
@@ -24,16 +24,10 @@ HEADERS = {
 
 def page_routes() -> tuple[Route, ...]:
     """One for each file."""
-    folder = files("baton.services.router.page")
-    return tuple(
-        Route(
-            method="GET",
-            path=path,
-            handler=cached((folder / file).read_bytes, f"{media_type}; charset=utf-8", HEADERS),
-            name=name,
-            summary=summary,
-            answer=media_type,
-            is_cached=True,
-        )
-        for path, (file, media_type, name, summary) in FILES.items()
-    )
+    return tuple(_route(path, *told) for path, told in FILES.items())
+
+
+def _route(path: str, file: str, media_type: str, name: str, summary: str) -> Route:
+    read = (files("baton.services.router.page") / file).read_bytes
+    answer = CachedAnswer(read, f"{media_type}; charset=utf-8", HEADERS)
+    return Route("GET", path, answer.answer, name, summary, media_type, cached=answer)

@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 from aiohttp import web
 from aiohttp.typedefs import LooseHeaders
 
-from baton.services.router.http.routes import Handler
-
 
 class CachedAnswer:
-    """Bytes under an ETag, made beside the loop at the first request; 304 to who names it in `If-None-Match`."""
+    """Bytes under an ETag, made beside the loop before they are needed; 304 to who names it in `If-None-Match`."""
 
     def __init__(self, make: Callable[[], bytes], content_type: str, headers: Mapping[str, str]) -> None:
         self._make = make
@@ -21,16 +19,16 @@ class CachedAnswer:
         self._body: bytes | None = None
         self._etag = ""
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def prepare(self) -> bytes:
+        """Make the bytes, where that has not been done: at the latest when they are asked for."""
         if self._body is None:
             self._body = await asyncio.to_thread(self._make)
             self._etag = hashlib.sha256(self._body).hexdigest()[:32]
+        return self._body
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await self.prepare()
         headers: LooseHeaders = self._headers | {"ETag": f'"{self._etag}"'}
         if any(known.value in (self._etag, "*") for known in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)
-        return web.Response(body=self._body, headers=headers)
-
-
-def cached(make: Callable[[], bytes], content_type: str, headers: Mapping[str, str]) -> Handler:
-    """A handler that answers so."""
-    return CachedAnswer(make, content_type, headers).answer
+        return web.Response(body=body, headers=headers)

@@ -7,7 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 
+from baton.services.router.http.cached import CachedAnswer
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+CACHED: web.AppKey[tuple[CachedAnswer, ...]] = web.AppKey("CACHED")  #: of all routes
 
 
 class Route(NamedTuple):
@@ -23,7 +26,7 @@ class Route(NamedTuple):
     event: Any = None  #: types of a streamed answer's events; None where nothing is streamed
     ends_with_done: bool = True  #: such a stream has a last event `[DONE]`
     errors: tuple[int, ...] = ()  #: statuses with the error object
-    is_cached: bool = False  #: has an ETag and is answered with 304 to who has it
+    cached: CachedAnswer | None = None  #: what the handler answers: it has an ETag, and is a 304 to who has it
     not_ready: Any = None  #: type of a 503 that is no error but this route's answer
 
     @property
@@ -32,8 +35,15 @@ class Route(NamedTuple):
         return self.path.replace("{name}", "{name:.+}")
 
 
+async def prepare(app: web.Application) -> None:
+    """Make what stays the same now: later the work, though it is a thread's, would slow down every stream."""
+    for answer in app[CACHED]:
+        await answer.prepare()
+
+
 def register(app: web.Application, routes: tuple[Route, ...]) -> None:
     """Add them all; what is read with GET may be asked with HEAD."""
+    app[CACHED] = tuple(route.cached for route in routes if route.cached is not None)
     for route in routes:
         add = app.router.add_get if route.method == "GET" else app.router.add_post
         add(route.pattern, route.handler)

@@ -15,7 +15,7 @@ from baton.services.router.api.tokenizing import DetokenizeBody, Text, TokenizeB
 from baton.services.router.config import HttpConfig
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.builtin_page import page_routes
-from baton.services.router.http.cached import cached
+from baton.services.router.http.cached import CachedAnswer
 from baton.services.router.http.openapi.document import openapi_document
 from baton.services.router.http.pages import (
     Health,
@@ -40,14 +40,15 @@ def all_routes(front: FrontEnd, config: HttpConfig, providers: Providers, has_ke
         return msgspec.json.encode(openapi_document(routes, config, front.model.info.vocab_size, has_keys))
 
     generation = Generation(front, config)
+    own = CachedAnswer(document, "application/json", {"Cache-Control": "private, max-age=60"})
     described = Route(
         method="GET",
         path="/openapi.json",
-        handler=cached(document, "application/json", {"Cache-Control": "private, max-age=60"}),
+        handler=own.answer,
         name="openapi",
         summary="This document.",
         answer="application/json",
-        is_cached=True,
+        cached=own,
     )
     routes = (
         *generating_routes(generation),

@@ -98,7 +98,7 @@ class Document:
         if self._has_keys and route.path not in OPEN_ROUTES:
             statuses.update(WITH_KEYS)
         responses: dict[str, Any] = {"200": self._answer(route)}
-        if route.is_cached:
+        if route.cached is not None:
             responses["304"] = {"description": "It is what If-None-Match names.", "headers": headers("ETag")}
         for status in sorted(statuses):
             responses[str(status)] = {"$ref": f"#/components/responses/{response_name(status)}"}
@@ -114,7 +114,7 @@ class Document:
             content = self._json(route.answer)
         if route.event is not None:
             content[EVENTS] = {"schema": self._event(route)}
-        names = ("X-Request-Id", "ETag") if route.is_cached else ("X-Request-Id",)
+        names = ("X-Request-Id", "ETag") if route.cached is not None else ("X-Request-Id",)
         return {"description": route.summary, "headers": headers(*names), "content": content}
 
     def _event(self, route: Route) -> Schema:

@@ -5,7 +5,6 @@ What is read and what is written may have types of one name; those that are read
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
@@ -17,7 +16,6 @@ REF = "#/components/schemas/"
 Schema = dict[str, Any]
 Narrowing = Mapping[str, Any]  #: keywords by JSON type; `items`, `values` narrow what is inside; `whole` replaces
 KIND = {"integer": "number"}
-notes_of = functools.cache(comments_of)  #: what the source says beside a type's fields; finding it takes milliseconds
 
 
 def narrowed(schema: Schema, narrowing: Narrowing) -> Schema:
@@ -55,7 +53,7 @@ def schemas_of(types: Iterable[Any], narrowings: Mapping[type, Mapping[str, Narr
     structs = structs_of(types)
     _, schemas = msgspec.json.schema_components(structs, ref_template=REF + "{name}")
     for struct in structs:
-        whole, notes = schemas[struct.__name__], notes_of(struct)
+        whole, notes = schemas[struct.__name__], comments_of(struct)
         for name, schema in whole["properties"].items():
             for base in reversed(struct.__mro__):
                 narrowing = narrowings.get(base, {}).get(name, {})
