@@ -49,35 +49,33 @@ function bars(shape, x, y) {
 function drawDistribution(shape, other, distribution, width) {
   const right = width - MARGIN.right;
   const ends = [shape.edges[0], shape.edges.at(-1)];
-  const x = shape.isLog ? logScale(...ends, MARGIN.left, right, width / 62) : linearScale(...ends, MARGIN.left, right, width / 80);
+  const x = shape.is_log ? logScale(...ends, MARGIN.left, right, width / 62) : linearScale(...ends, MARGIN.left, right, width / 80);
   const most = Math.max(...shape.counts);
   const counts = linearScale(0, most, HISTOGRAM.bottom, HISTOGRAM.top, 2);
   counts.ticks = counts.ticks.filter(Number.isInteger);
   const shares = linearScale(0, 1, CURVE.bottom, CURVE.top, 2);
-  const unit = "s";
   const children = [yAxis(counts, "count", MARGIN.left, right), bars(shape, x, counts),
     s("line", { class: "base", x1: MARGIN.left, x2: right, y1: HISTOGRAM.bottom + 0.5, y2: HISTOGRAM.bottom + 0.5 }),
     yAxis(shares, "share", MARGIN.left, right),
     percentileMarks(distribution, x, right),
     other && s("path", { class: "line faint dashed", d: curve(other.quantiles, x, shares) }),
     s("path", { class: "line third", d: curve(shape.quantiles, x, shares) }),
-    xAxis(x, unit, MARGIN.left, right, CURVE.bottom)];
+    xAxis(x, "s", MARGIN.left, right, CURVE.bottom)];
   return { children, places: shape.counts.map((_, index) => (x.place(shape.edges[index]) + x.place(shape.edges[index + 1])) / 2) };
 }
 
 function distributionPanel(point, [name, otherName]) {
-  const raw = point.shapes.distributions[name];
+  const shape = point.shapes.distributions[name];
   const distribution = point.report.summary.distributions[name];
   const { title, definition } = TERMS.figures[name];
   const caption = h("figcaption", {}, h("h3", {}, title), h("p", { class: "note" }, definition));
-  if (!raw || !distribution || !distribution.count) return h("figure", { class: "panel" }, caption, h("p", { class: "nothing" }, "No values."));
-  const shape = { ...raw, isLog: raw.is_log };
+  if (!shape || !distribution || !distribution.count) return h("figure", { class: "panel" }, caption, h("p", { class: "nothing" }, "No values."));
   const other = otherName && point.shapes.distributions[otherName];
   const readout = h("p", { class: "readout", role: "status" });
-  const standing = `${decimal(distribution.count, 0)} values${shape.isLog ? ", logarithmic axis" : ""}${shape.has_below ? "; the first bar has what is smaller, too" : ""}`;
+  const standing = `${counted(distribution.count, "value")}${shape.is_log ? ", logarithmic axis" : ""}${shape.has_below ? "; the first bar has what is smaller, too" : ""}`;
   const told = (index) => {
     const [from, to] = index === null ? [] : [shape.edges[index], shape.edges[index + 1]];
-    readout.textContent = index === null ? standing : `${time(from)} to ${time(to)}: ${decimal(shape.counts[index], 0)} values; ${share(shareUpTo(shape.quantiles, to))} up to here`;
+    readout.textContent = index === null ? standing : `${time(from)} to ${time(to)}: ${counted(shape.counts[index], "value")}; ${share(shareUpTo(shape.quantiles, to))} up to here`;
   };
   told(null);
   const figures = h("dl", { class: "pair" }, ["p50", "p90", "p99", "max"].map((statistic) => h("div", {}, h("dt", {}, statistic), h("dd", {}, time(distribution[statistic])))));

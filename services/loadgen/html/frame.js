@@ -27,21 +27,25 @@ function logScale(low, high, from, to, room) {
   return { place, ticks: ticks.filter((_, index) => index % every === 0), low, high, isLog: true };
 }
 
-// Labels of ticks: times on a linear axis share one unit, which stands with the last label.
-function tickTexts(scale, unit) {
-  if (unit === "share") return scale.ticks.map((value) => `${number(value * 100)} %`);
-  if (unit !== "s") return scale.ticks.map((value) => (Number.isInteger(value) ? decimal(value, 0) : String(+value.toPrecision(6))));
-  return scale.ticks.map((value) => {
-    const shared = timeUnit(scale.isLog ? value : scale.high);
-    return `${+(value * shared.factor).toPrecision(6)} ${shared.unit}`;
-  });
+// {factor, sign} with which whole numbers up to this size have room beside an axis.
+function countUnit(high) {
+  if (high >= 1e6) return { factor: 1e-6, sign: "\u00a0M" };
+  return high >= 1e5 ? { factor: 1e-3, sign: "\u00a0k" } : { factor: 1, sign: "" };
 }
 
-function yAxis(scale, unit, left, right, isBare = false) {
+// Labels of ticks; those of a linear axis share one unit.
+function tickTexts(scale, unit) {
+  if (unit === "share") return scale.ticks.map((value) => `${number(value * 100)} %`);
+  if (unit === "s") return scale.ticks.map((value) => exactTime(value, scale.isLog ? value : scale.high));
+  const { factor, sign } = countUnit(scale.high);
+  return scale.ticks.map((value) => `${(+(value * factor).toPrecision(6)).toLocaleString("en")}${value ? sign : ""}`);
+}
+
+function yAxis(scale, unit, left, right) {
   const texts = tickTexts(scale, unit);
   return s("g", { class: "axis" }, scale.ticks.map((value, index) => {
     const y = Math.round(scale.place(value)) + 0.5;
-    return [!isBare && s("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }),
+    return [s("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }),
       s("text", { x: left - 6, y: y + 3.5, "text-anchor": "end" }, texts[index])];
   }));
 }
@@ -51,7 +55,7 @@ function xAxis(scale, unit, left, right, y) {
   return s("g", { class: "axis" }, s("line", { class: "base", x1: left, x2: right, y1: y + 0.5, y2: y + 0.5 }),
     scale.ticks.map((value, index) => {
       const x = Math.round(scale.place(value)) + 0.5;
-      const half = texts[index].length * 3.2;
+      const half = texts[index].length * 3.5;
       const centre = Math.min(Math.max(x, half), right + MARGIN.right - half);
       return [s("line", { class: "base", x1: x, x2: x, y1: y, y2: y + 4 }),
         s("text", { x: centre, y: y + 16, "text-anchor": "middle" }, texts[index])];

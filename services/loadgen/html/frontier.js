@@ -10,11 +10,12 @@ const FRONTIERS = [
 
 const sentRate = ({ report }) => report.summary.rate.achieved_per_s;
 
+const haveGoodput = (points) => points.some(({ report }) => report.summary.goodput);
+
 function lastFrontier(points) {
-  const hasGoodput = points.some(({ report }) => report.summary.goodput);
-  return hasGoodput
-    ? { title: "Goodput against rate", note: "good requests/s, by requests/s sent; thin: all good", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.goodput?.good_per_s }
-    : { title: "Successes against rate", note: "successes/s, by requests/s sent; thin: all succeed", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.throughput.requests_per_s };
+  return haveGoodput(points)
+    ? { title: "Goodput against rate", note: "good requests/s, by requests/s sent; dashed: all good", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.goodput?.good_per_s }
+    : { title: "Successes against rate", note: "successes/s, by requests/s sent; dashed: all succeed", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.throughput.requests_per_s };
 }
 
 const nameOf = ({ report }, index) => report.label || `run ${index + 1}`;
@@ -33,9 +34,10 @@ function drawFrontier(chart, points, chosen, choose, width) {
   const yStep = niceStep(most, 4);
   const y = linearScale(0, Math.ceil(most / yStep) * yStep, bottom, MARGIN.top + 6, 4);
   const even = Math.min(x.high, y.high);
+  const radius = (index) => (index === chosen ? 6 : 4.5);
   const taken = [];
   const names = known.map(({ point, index, at, value }) => {
-    const box = { x: x.place(at), y: y.place(value) - 9, half: shortName(point, index).length * 3.5 + 2 };
+    const box = { x: x.place(at), y: y.place(value) - radius(index) - 5, half: shortName(point, index).length * 3.5 + 2 };
     const isOnPoint = known.some((other) => other.index !== index && Math.abs(x.place(other.at) - box.x) < box.half + 5 && Math.abs(y.place(other.value) - box.y + 4) < 10);
     if (isOnPoint || taken.some((other) => Math.abs(other.x - box.x) < other.half + box.half && Math.abs(other.y - box.y) < 12)) return null;
     taken.push(box);
@@ -46,7 +48,7 @@ function drawFrontier(chart, points, chosen, choose, width) {
     s("path", { class: "line third", d: known.map(({ at, value }, place) => `${place ? "L" : "M"}${x.place(at)} ${y.place(value)}`).join("") }),
     known.map(({ point, index, at, value }) => s("circle", {
       class: `point ${index === chosen ? "chosen" : ""} ${point.report.summary.degraded.length ? "degraded" : ""}`,
-      cx: x.place(at), cy: y.place(value), r: index === chosen ? 6 : 4.5, onclick: () => choose(index) }, s("title", {}, nameOf(point, index)))),
+      cx: x.place(at), cy: y.place(value), r: radius(index), onclick: () => choose(index) }, s("title", {}, nameOf(point, index)))),
     names, xAxis(x, chart.xUnit, MARGIN.left, right, bottom)] };
 }
 
@@ -59,14 +61,16 @@ function frontierPanel(chart, points, chosen, choose) {
 }
 
 function sweepTable(points, chosen, choose) {
-  const numbers = ["success", "sent/s", "output tokens/s", "TTFT p99, schedule", "ITL p99", "E2E p99, schedule", "good", "good/s"];
+  const hasGoodput = haveGoodput(points);
+  const numbers = ["success", "sent/s", "output tokens/s", "TTFT p99, schedule", "ITL p99", "E2E p99, schedule", ...(hasGoodput ? ["good", "good/s"] : [])];
   const columns = [{ title: "point" }, ...numbers.map((title) => ({ title, isNumber: true }))];
   const rows = points.map((point, index) => {
     const { counts, rate, throughput, goodput, degraded } = point.report.summary;
     const pick = h("input", { type: "radio", name: "point", value: index, checked: index === chosen, onchange: () => choose(index) });
     return [h("label", {}, pick, nameOf(point, index), degraded.length > 0 && h("span", { class: "badge" }, "degraded")),
       share(successShare(counts)), number(rate.achieved_per_s), number(throughput.output_tokens_per_s), time(p99("ttft_from_schedule_s")(point)),
-      time(p99("itl_s")(point)), time(p99("e2e_from_schedule_s")(point)), share(goodput?.share), number(goodput?.good_per_s)];
+      time(p99("itl_s")(point)), time(p99("e2e_from_schedule_s")(point)),
+      ...(hasGoodput ? [share(goodput?.share), number(goodput?.good_per_s)] : [])];
   });
   return table("Points of the sweep; the chosen one is shown in detail", columns, rows, "stacked sweep");
 }

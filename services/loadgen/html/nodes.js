@@ -39,8 +39,8 @@ function table(caption, columns, rows, className = "") {
 }
 
 // Made when it is opened first, since most are not.
-function folded(summary, make, className = "") {
-  const node = h("details", { class: className }, h("summary", {}, summary));
+function folded(summary, make) {
+  const node = h("details", {}, h("summary", {}, summary));
   const fill = () => node.childElementCount === 1 && node.append(make());
   node.addEventListener("toggle", () => node.open && fill());
   return node;

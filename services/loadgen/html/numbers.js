@@ -32,6 +32,12 @@ function timeParts(seconds, count = 3) {
 }
 
 const time = (seconds, count) => timeParts(seconds, count).join("\u00a0").trim();
+// A time that was chosen, not measured: without zeros that say nothing, in the unit that fits it, or `size`.
+function exactTime(seconds, size = seconds) {
+  const { factor, unit } = timeUnit(size);
+  return `${+(seconds * factor).toPrecision(6)}\u00a0${unit}`;
+}
+
 const clock = (seconds) => `${decimal(seconds, 2)}\u00a0s`;
 
 function share(value, places = 1) {
@@ -43,9 +49,5 @@ function share(value, places = 1) {
   return `${decimal(kept * 100, kept === 1 || kept === 0 ? 0 : places)}\u00a0%`;
 }
 
+const counted = (count, noun) => `${decimal(count, 0)} ${noun}${count === 1 ? "" : "s"}`;
 const words = (name) => name.replace(/_s$/, "").replaceAll("_", " ");
-
-// Of one unit of the report: "s" and "s/token" in a unit that fits, everything else as it is.
-function valueIn(unit, value, count) {
-  return unit.startsWith("s") && unit !== "share" ? time(value, count) : number(value, count);
-}

@@ -48,6 +48,8 @@ function isFarApart(lines) {
 
 // lines: {name, className, values, isArea}; xs: the time of each value; edges: the ends of bins, for steps.
 function timePlot({ title, unit, note, lines, xs, edges, domain }) {
+  const caption = (text) => h("figcaption", {}, h("h3", {}, title), h("p", { class: "note" }, text));
+  if (!lines.some(({ values }) => values.some(isNumber))) return h("figure", { class: "panel" }, caption(note), h("p", { class: "nothing" }, "No values."));
   const isLog = unit === "s" && isFarApart(lines);
   const key = legend(lines);
   const text = (value) => (unit === "s" ? time(value) : unit === "share" ? share(value) : number(value));
@@ -61,13 +63,13 @@ function timePlot({ title, unit, note, lines, xs, edges, domain }) {
       const ys = values.map((value) => (value === null ? null : y.place(value)));
       if (edges) return s("path", { class: `line ${className} ${isArea ? "area" : ""}`, d: steps(edges.map(x.place), ys, height - MARGIN.bottom) });
       const { path, lone } = brokenLine(xs.map(x.place), ys);
-      return [s("path", { class: `line ${className}`, d: path }), lone.map(([cx, cy]) => s("circle", { class: `dot ${className}`, cx, cy, r: 2 }))];
+      return [s("path", { class: `line ${className}`, d: path }), lone.map(([cx, cy]) => s("circle", { class: `dot ${className}`, cx, cy, r: 3 }))];
     });
     return { children: [yAxis(y, unit, MARGIN.left, right), drawn, xAxis(x, "s", MARGIN.left, right, height - MARGIN.bottom)], places: xs.map(x.place) };
   };
   const columns = [{ title: "time", isNumber: true }, ...lines.map(({ name }) => ({ title: name, isNumber: true }))];
   const values = () => table(`${title} over time`, columns, xs.map((at, index) => [clock(at), ...lines.map((line) => text(line.values[index]))]), "plain");
-  return h("figure", { class: "panel" }, h("figcaption", {}, h("h3", {}, title), h("p", { class: "note" }, note + (isLog ? ", logarithmic" : ""))), key.node,
+  return h("figure", { class: "panel" }, caption(note + (isLog ? ", logarithmic" : "")), key.node,
     plot(`${title} over time; the values are in the table below`, height, draw, told), folded("Values", values));
 }
 
@@ -102,7 +104,9 @@ function serverPlots(point) {
 
 function overTime(point) {
   const { series } = point.report;
-  return section("time", "Over time", `Bins of ${time(series.bin_s)}; time since the run began. Latencies stand where their request was due, tokens where their chunk came.`,
+  if (!point.shapes.rows.index.length) return section("time", "Over time", null, h("p", { class: "nothing" }, "No requests."));
+  const failed = { name: "failed", className: "bad", values: series.failed_per_s };
+  return section("time", "Over time", `Bins of ${exactTime(series.bin_s)}; time since the run began. Latencies stand where their request was due, tokens where their chunk came.`,
     h("div", { class: "panels wide" },
       percentilePlot(point, "Time to first token", "ttft_from_schedule_s", "from the schedule"),
       percentilePlot(point, "End to end", "e2e_from_schedule_s", "from the schedule"),
@@ -111,7 +115,7 @@ function overTime(point) {
       binPlot(point, "Requests", "requests/s", [
         { name: "due", className: "faint", values: series.due_per_s },
         { name: "succeeded", className: "third", values: series.succeeded_per_s },
-        { name: "failed", className: "bad", values: series.failed_per_s }]),
+        ...(failed.values.some(Boolean) ? [failed] : [])]),
       binPlot(point, "Concurrency", "requests open, mean of the bin", [{ name: "open", className: "third", isArea: true, values: series.concurrency }]),
       serverPlots(point)));
 }

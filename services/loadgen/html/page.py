@@ -37,7 +37,7 @@ def render(reports: Sequence[Report], facts: Sequence[Sequence[RequestFacts]]) -
     style, script = _joined(STYLES), _joined(SCRIPTS)
     return Template(_file("page.html")).substitute(
         policy=_policy(style, script),
-        title=html.escape(f"{reports[0].run.model}: load report"),
+        title=html.escape(": ".join(filter(None, (reports[0].run.model, "load report")))),
         style=style,
         data=_embedded({"points": points, "terms": _terms()}),
         script=script,

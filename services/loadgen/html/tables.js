@@ -5,7 +5,7 @@ const STATISTIC_NAMES = { p999: "p99.9" };
 
 function objectives({ report: { summary: { goodput } } }) {
   if (!goodput) return null;
-  const bounds = Object.entries(goodput.attainment).map(([name, kept]) => [`${TERMS.bounds[name]} ≤ ${time(goodput.slo[name])}`, kept]);
+  const bounds = Object.entries(goodput.attainment).map(([name, kept]) => [`${TERMS.bounds[name]} ≤ ${exactTime(goodput.slo[name])}`, kept]);
   const row = ([name, kept]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "meter" }, meter(kept)), h("td", { class: "number" }, share(kept, 2)));
   return section("objectives", "Objectives", `Of ${decimal(goodput.num_judged, 0)} successes and failures; a failure keeps none.`,
     h("table", { class: "attainment" }, h("caption", { class: "hidden" }, "Share of requests that kept each objective"),

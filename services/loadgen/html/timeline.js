@@ -107,7 +107,7 @@ function timelineRoot(point, readout, mode) {
 
 function standingText(rows) {
   const shown = rows.index.length;
-  return rows.num_left_out ? `${decimal(shown, 0)} of ${decimal(shown + rows.num_left_out, 0)} requests, evenly chosen` : `${decimal(shown, 0)} requests, the first one on top`;
+  return rows.num_left_out ? `${decimal(shown, 0)} of ${decimal(shown + rows.num_left_out, 0)} requests, evenly chosen` : `${counted(shown, "request")}, the first one on top`;
 }
 
 function failedTable({ report, shapes }) {
@@ -115,7 +115,7 @@ function failedTable({ report, shapes }) {
   const lines = shapes.failed.map((row) => [String(row.index), clock(row.due_s), words(row.failure), row.status ? String(row.status) : NONE, row.detail || NONE]);
   const shown = shapes.failed.length;
   const whole = report.summary.counts.failed;
-  return folded(shown < whole ? `The first ${shown} of ${decimal(whole, 0)} failures` : `All ${shown} failures`, () => table("Failed requests", columns, lines, "stacked"));
+  return folded(shown < whole ? `The first ${shown} of ${decimal(whole, 0)} failures` : counted(shown, "failure"), () => table("Failed requests", columns, lines, "stacked"));
 }
 
 function requests(point) {

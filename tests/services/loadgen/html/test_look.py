@@ -94,12 +94,34 @@ async def test_keys_read_values_without_a_pointer(tmp_path: Path) -> None:
 
 async def test_a_point_of_a_sweep_is_chosen(tmp_path: Path) -> None:
     async with open_report(sweep_page(), tmp_path) as page:
+        assert (await page.locator("table.sweep thead th").all_inner_texts())[-2:] == ["good", "good/s"]
         assert await page.inner_text("#chosen") == "In detail: rate=4"
         await page.get_by_label("rate=24").check()
         assert await page.inner_text("#chosen") == "In detail: rate=24"
         assert await page.evaluate("document.activeElement.value") == "2"
         assert await page.locator("main").count() == 1
         assert await page.evaluate(FLAWS) == []
+
+
+async def test_a_sweep_without_objectives_has_no_column_for_them(tmp_path: Path) -> None:
+    runs = [requests(20, rate, 0.0) for rate in (4.0, 8.0)]
+    async with open_report(render([report_of(facts, slo=NO_SLO) for facts in runs], runs), tmp_path) as page:
+        heads = await page.locator("table.sweep thead th").all_inner_texts()
+        assert heads[-1] == "E2E p99, schedule"
+        assert "Successes against rate" in await page.inner_text("#sweep")
+
+
+async def test_large_numbers_have_room_beside_their_axis(tmp_path: Path) -> None:
+    facts = requests(60)
+    report = report_of(facts)
+    num_bins = len(report.series.concurrency)
+    large = {"output_tokens_per_s": (1.5e6,) * num_bins, "concurrency": (250_000.0,) * num_bins}
+    text = render([msgspec.structs.replace(report, series=msgspec.structs.replace(report.series, **large))], [facts])
+    async with open_report(text, tmp_path, width=400) as page:
+        assert await page.evaluate(FLAWS) == []
+        for panel, labels in ((4, ["0", "0.5 M", "1 M", "1.5 M"]), (6, ["0", "100 k", "200 k", "300 k"])):
+            texts = await page.locator(f"#time .panel:nth-child({panel}) .axis:first-child text").all_text_contents()
+            assert [text.replace("\xa0", " ") for text in texts] == labels
 
 
 async def test_texts_of_a_server_stay_text(tmp_path: Path) -> None:
@@ -132,3 +154,7 @@ async def test_odd_runs_are_shown(tmp_path: Path, facts: list[RequestFacts], sai
         assert await page.evaluate(FLAWS) == []
         assert await page.locator("#objectives").count() == 0
         assert "NaN" not in await page.inner_text("main")
+        assert (await page.inner_text("#time")).endswith("No requests.") == (not facts)
+        # without a success there is no latency, and so no axis for one
+        assert await page.locator("#time .panel:first-child svg").count() == (said == "100 %")
+        assert await page.locator("#time .swatch.bad").count() == (said == "0 %")
