@@ -112,7 +112,7 @@ class SequenceTable:
 
     def _check_item(self, item: StepItem, sequence: DeviceSequence) -> None:
         end = item.start + item.num_tokens
-        new_blocks = unpack_int32(item.new_block_ids)
+        new_blocks = unpack_int32(item.new_block_ids) if item.new_block_ids else ()
         if item.num_tokens < 1 or item.start < 0 or end > len(sequence.tokens):
             raise PlanRejected(f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
         if item.num_samples and end != len(sequence.tokens):

@@ -32,9 +32,8 @@ class FakeDevice(HostQueue):
     """See the module. `end_one_in` > 0: a sequence with stop tokens draws its first one about that often.
 
     `checks_memory`: a step writes the slots of all its tokens; one that samples reads every slot of its sequence, as
-    attention would. Without it a step reads the slot before its tokens and writes that of the last one: it answers at
-    once, for load tests of everything else, with tokens that depend on where the steps begin. `token_time_s` and
-    `step_time_s` make steps last as if they were work.
+    attention would. Without it a step touches no memory and answers at once, for load tests of everything else: the
+    next token is a hash of the last one. `token_time_s` and `step_time_s` make steps last as if they were work.
     """
 
     def __init__(
@@ -96,23 +95,28 @@ class FakeDevice(HostQueue):
         return token_model.read_digest(int(planes[0, slot]), int(planes[1, slot]))
 
     def _compute(self, item: StepItem, sequence: DeviceSequence) -> ItemResult:
-        digest = self._read(sequence, item.start - 1)
         end = item.start + item.num_tokens
-        for position in range(item.start if self._checks_memory else end - 1, end):
-            digest = token_model.next_digest(digest, sequence.tokens[position])
-            block, slot = divmod(position, self.layout.block_size)
-            planes = self.kv[sequence.blocks[block]]
-            planes[0, slot] = digest
-            planes[1, slot] = token_model.check_word(digest)
+        digest = self._write(item, sequence) if self._checks_memory else sequence.tokens[end - 1]
         scores = self._score(sequence, item) if item.num_scores else None
         if not item.num_samples:
             return ItemResult(item.seq_id, item.num_tokens, (), scores)
-        digest = self._read(sequence, end - 1)
         if self._checks_memory:
             digest ^= self._prefix_fault(sequence, end)
         sampled = self._sample(sequence, digest, end - sequence.num_prompt_tokens, item.num_samples)
         sequence.tokens.append(sampled[0].token)
         return ItemResult(item.seq_id, item.num_tokens, sampled, scores, sequence.grammar_failed)
+
+    def _write(self, item: StepItem, sequence: DeviceSequence) -> int:
+        """The slots of the item's tokens; returns the digest that memory holds in the last one."""
+        digest = self._read(sequence, item.start - 1)
+        end = item.start + item.num_tokens
+        for position in range(item.start, end):
+            digest = token_model.next_digest(digest, sequence.tokens[position])
+            block, slot = divmod(position, self.layout.block_size)
+            planes = self.kv[sequence.blocks[block]]
+            planes[0, slot] = digest
+            planes[1, slot] = token_model.check_word(digest)
+        return self._read(sequence, end - 1)
 
     def _prefix_fault(self, sequence: DeviceSequence, end: int) -> int:
         """0 if slots `[0, end)` hold the chain of digests of the sequence's tokens; another number if not."""
