@@ -206,8 +206,8 @@ function clearChat() {
 // ---- the life of requests
 
 function duration(ms) {
-  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
-  return ms >= 10 ? `${Math.round(ms)} ms` : `${ms.toFixed(1)} ms`;
+  if (ms >= 999.5) return `${(ms / 1000).toFixed(2)} s`;
+  return ms >= 9.95 ? `${Math.round(ms)} ms` : `${ms.toFixed(1)} ms`;
 }
 
 function stagesOf(request) {
