@@ -53,9 +53,14 @@ def new_entry(method: str, path: str, headers: Mapping[str, str]) -> Entry:
     return Entry(trace_id if TRACE_ID.fullmatch(trace_id) else "", method, path, time.monotonic())
 
 
+def path_of(request: web.BaseRequest) -> str:
+    """The whole of what was asked for where that has no path, as with CONNECT."""
+    return request.path or request.raw_path
+
+
 def begin_entry(request: web.BaseRequest) -> Entry:
     """Of the request that the current task handles from here on."""
-    entry = new_entry(request.method, request.path, request.headers)
+    entry = new_entry(request.method, path_of(request), request.headers)
     CURRENT.set(entry)
     return entry
 

@@ -11,7 +11,7 @@ from aiohttp import HttpVersion11, web
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.front_end import FrontEnd
-from baton.services.router.http.access_log import PROBES, Entry, begin_entry, write_entry
+from baton.services.router.http.access_log import PROBES, Entry, begin_entry, path_of, write_entry
 from baton.services.router.http.auth import ANYBODY, CLIENT, ApiKeys, key_middleware, show_limits
 from baton.services.router.http.cors import CorsPolicy, preflight_middleware, show_policy
 from baton.services.router.http.pages import Providers
@@ -36,7 +36,7 @@ def json_error(error: ApiError, entry: Entry) -> web.Response:
 def from_http(error: web.HTTPException, request: web.BaseRequest) -> ApiError:
     """Errors of aiohttp's own routing in our shape."""
     message, code = {
-        404: (f"there is no {request.path} here", "not_found"),
+        404: (f"there is no {path_of(request)} here", "not_found"),
         405: (f"{request.method} is not for {request.path}: {error.headers.get('Allow')}", "method_not_allowed"),
         413: (error.reason, "body_too_large"),
     }.get(error.status, (error.reason, None))

@@ -6,7 +6,7 @@ import asyncio
 from typing import TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
 
 from baton.core.errors import Reason
@@ -83,6 +83,7 @@ async def read_body(request: web.Request, held: Held, config: HttpConfig) -> byt
     num_bytes = 0
     try:
         async with asyncio.timeout(config.body_timeout_s):
+            await ask_for_body(request)
             async for piece in request.content.iter_any():
                 num_bytes += len(piece)
                 if num_bytes > config.max_body_bytes:
@@ -94,6 +95,13 @@ async def read_body(request: web.Request, held: Held, config: HttpConfig) -> byt
     except (web.RequestPayloadError, HTTPRequestEntityTooLarge) as error:
         raise bad_payload(error) from error
     return b"".join(pieces)
+
+
+async def ask_for_body(request: web.Request) -> None:
+    """From a client that waits until it is told to go on."""
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer has not begun
 
 
 def take_body(request: web.Request, held: Held, config: HttpConfig) -> bytes:

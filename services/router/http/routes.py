@@ -46,4 +46,8 @@ def register(app: web.Application, routes: tuple[Route, ...]) -> None:
     app[CACHED] = tuple(route.cached for route in routes if route.cached is not None)
     for route in routes:
         add = app.router.add_get if route.method == "GET" else app.router.add_post
-        add(route.pattern, route.handler)
+        add(route.pattern, route.handler, expect_handler=asked_for_later)
+
+
+async def asked_for_later(_: web.Request) -> None:
+    """For `Expect: 100-continue`: who reads the body says so; a refusal before that comes without the body."""

@@ -39,7 +39,7 @@ class Connection(web.RequestHandler):
         handler has begun, is over."""
         for message, _ in self._messages:
             if isinstance(message, RawRequestMessage):
-                entry = new_entry(message.method, message.url.path, message.headers)
+                entry = new_entry(message.method, message.url.path or message.path, message.headers)
                 entry.status, entry.code = 499, "client_gone"
                 write_entry(entry)
 

@@ -12,7 +12,7 @@ class Status(NamedTuple):
     headers: tuple[str, ...] = ()
 
 
-OF_ANY_ROUTE = (400, 431, 500)  #: what is no HTTP; too large a head; a bug
+OF_ANY_ROUTE = (400, 417, 431, 500)  #: what is no HTTP; an unknown Expect; too large a head; a bug
 OF_EVERY_BODY = (404, 408, 413, 415, 429)  #: what may come of reading one
 WITH_KEYS = (401,)
 ERRORS = {
@@ -26,6 +26,7 @@ ERRORS = {
     408: Status("The body did not come in time, or the answer was not read."),
     413: Status("The body is larger than the limit, which the message names."),
     415: Status("The body is no uncompressed JSON in UTF-8 with the Content-Type application/json."),
+    417: Status("Expect says something else than 100-continue."),
     422: Status("The grammar cannot be compiled, or takes more work than one request may cause."),
     429: Status("Too many requests wait, or this key began too many.", ("Retry-After",)),
     431: Status("The head of the request is too large or has too many fields."),

@@ -81,6 +81,15 @@ async def test_a_body_that_is_announced_is_asked_for(rig: Rig) -> None:
     writer.close()
 
 
+@pytest.mark.parametrize(
+    ("kind", "num_bytes", "status"), [(b"application/json", 1 << 30, 413), (b"text/plain", 100, 415)]
+)
+async def test_a_body_that_is_refused_is_not_asked_for(rig: Rig, kind: bytes, num_bytes: int, status: int) -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: " + kind
+    reply = await reply_to(rig, head + b"\r\nContent-Length: %d\r\n\r\n" % num_bytes)
+    assert (reply.status, reply.headers["connection"]) == (status, "close")
+
+
 async def test_an_error_that_nobody_expected_has_an_id_that_its_line_names(
     rig: Rig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

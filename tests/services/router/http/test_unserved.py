@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.services.router.rig import Rig
@@ -19,6 +21,14 @@ async def test_a_method_that_is_not_served_is_named_with_those_that_are(rig: Rig
     async with rig.http.get(f"{rig.url}/v1/completions") as response:
         error = (await response.json())["error"]
         assert (response.status, error["message"]) == (405, "GET is not for /v1/completions: POST")
+
+
+@pytest.mark.parametrize("target", [b"example.com:443", b"/v1/models"])
+async def test_what_a_tunnel_was_asked_for_to_is_named(rig: Rig, target: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+    writer.write(b"CONNECT " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b'"there is no ' + target + b' here"' in await reader.readuntil(b"}}")
+    writer.close()
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/models", "/nothing"])
