@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -16,9 +15,10 @@ import msgspec
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.report import Report, decode_facts, decode_report
 from baton.services.loadgen.results import RECORDS, REPORT
+from bench.machine import family, process_cpu_s
 from tests.accept.aiperf import served
 from tests.accept.commands import BATON, ROOT, run
-from tests.accept.deployment import Deployment, cpu_ticks
+from tests.accept.deployment import Deployment
 from tests.accept.row import Options, Row, Verdict, judged
 
 NUM_REQUESTS, NUM_TOO_LONG = 200, 20
@@ -110,15 +110,10 @@ def paced_server() -> Iterator[str]:
 
 def cores_of(pid: int, duration_s: float) -> float:
     """That a process and its children use, over so long from now."""
-    before, started_at = ticks_of(pid), time.monotonic()
+    pids = family(pid)
+    before_s, started_at = sum(map(process_cpu_s, pids)), time.monotonic()
     time.sleep(duration_s)
-    used = ticks_of(pid) - before
-    return used / os.sysconf("SC_CLK_TCK") / (time.monotonic() - started_at)
-
-
-def ticks_of(pid: int) -> int:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(cpu_ticks(pid)) + sum(ticks_of(int(child)) for child in children)
+    return (sum(map(process_cpu_s, pids)) - before_s) / (time.monotonic() - started_at)
 
 
 def read(folder: Path) -> tuple[Report, list[RequestFacts]]:

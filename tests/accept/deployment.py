@@ -8,13 +8,14 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.request import Request, urlopen
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from baton.services.runtime.process import RunRecord
+from bench.machine import process_cpu_s
 from tests.accept.commands import BATON, ROOT
 
 READY_LIMIT_S = 180.0
@@ -24,13 +25,6 @@ NAMES = ("scheduler", "prefill0", "decode0", "router")
 
 class NotReady(Exception):
     """`baton up` ended, or did not become ready in time; the text is the end of its log."""
-
-
-class Ticks(NamedTuple):
-    """CPU time of one process and all its threads, in clock ticks."""
-
-    user: int
-    system: int
 
 
 class Deployment:
@@ -111,9 +105,9 @@ class Deployment:
             time.sleep(0.05)
         return False
 
-    def cpu_ticks(self) -> int:
-        """Of all its processes and their threads, since they started."""
-        return sum(sum(cpu_ticks(pid)) for pid in self.pids())
+    def cpu_s(self) -> float:
+        """CPU time of all its processes so far."""
+        return sum(map(process_cpu_s, self.pids()))
 
     def log_tail(self, num_chars: int = 2000) -> str:
         return (self.folder / "log").read_text(errors="replace")[-num_chars:]
@@ -134,11 +128,6 @@ class Deployment:
             return str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text()
         except OSError:
             return False
-
-
-def cpu_ticks(pid: int) -> Ticks:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Ticks(int(fields[11]), int(fields[12]))
 
 
 def post(url: str, body: dict[str, Any], timeout_s: float = 120.0) -> dict[str, Any]:
