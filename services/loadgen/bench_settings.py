@@ -16,7 +16,8 @@ from baton.services.loadgen.target import Endpoint, Target, address_of
 KEY_VARIABLES = ("BATON_BENCH_API_KEY", "OPENAI_API_KEY")  #: the first that is set; there is no flag for keys
 BOUNDS = {"ttft": "ttft_s", "tpot": "tpot_s", "itl": "itl_s", "e2e": "e2e_s"}
 UNITS_S = {"ms": 1e-3, "s": 1.0, "": 1.0}
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+MAX_S = 1e9  #: of a limit of time: what comes after it never comes
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_S)]
 
 
 class TargetSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +47,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     slo: str = ""  #: what a good request keeps: ttft=2s,itl=25ms,tpot=30ms,e2e=10s or some of these
     compat: tuple[Tool, ...] = ()  #: show the figures as this tool defines them, too; may be given several times
     max_failed: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  #: share of failures past which the exit code is 1
-    max_time_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0  #: stop the run then: what was not sent has failed; 0: never
+    #: stop the run then: what was not sent has failed; 0: never
+    max_time_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_S)] = 0.0
     workers: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0  #: processes that send; 0: by the load and the cores
     metrics: tuple[str, ...] = ()  #: URL of Prometheus metrics to sample; may be given several times; else URL/metrics
     no_metrics: bool = False  #: sample no metrics

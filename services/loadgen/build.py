@@ -32,8 +32,9 @@ from baton.services.loadgen.warm_up import warm_up_requests
 def build_plan(settings: LoadSettings) -> Plan:
     """Raises BadLoad."""
     check_settings(settings)
+    num_left_out = 0
     if settings.trace:
-        measured = replayed(settings, lambda count: _starts(settings, count))
+        measured, num_left_out = replayed(settings, lambda count: _starts(settings, count))
     else:
         measured = _chats(settings) if settings.turns else _singles(settings)
     cancels = [NEVER] * len(measured)
@@ -55,6 +56,7 @@ def build_plan(settings: LoadSettings) -> Plan:
         seed=settings.seed,
         concurrency=settings.concurrency,
         ramp_s=settings.ramp_s,
+        num_left_out=num_left_out,
     )
 
 
@@ -115,7 +117,8 @@ def _lengths(settings: LoadSettings, count: int) -> Lengths:
     if not settings.lengths_from:
         input_spec = settings.input_tokens or DEFAULT_INPUT_TOKENS
         return drawn(input_spec, settings.output_tokens or DEFAULT_OUTPUT_TOKENS, settings.seed, count)
-    records = read_trace(Path(settings.lengths_from), TraceFormat.AUTO, Limits())
+    limits = Limits(max_context_tokens=settings.max_context_tokens)
+    records = read_trace(Path(settings.lengths_from), TraceFormat.AUTO, limits)
     pairs = [(record.num_input_tokens, record.max_tokens) for record in records]
     if not all(num_input_tokens and num_output_tokens for num_input_tokens, num_output_tokens in pairs):
         raise BadLoad(f"lengths_from: {settings.lengths_from} does not say lengths in tokens")

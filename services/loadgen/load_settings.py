@@ -77,12 +77,19 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     speed: Positive = 1.0  #: of the replay: 2 halves all gaps and think times
     window_start_s: Real = 0.0  #: only what the trace has from then on, by its own time
     window_end_s: Real = 0.0  #: and before then
+    #: leave out what needs more tokens, prompt and answer together, and what follows it in its session; the report says
+    #: how many
+    max_context_tokens: Whole = 0
 
     # besides
     cancel_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  #: share of requests that the client gives up
     cancel_after_s: str = "uniform:0.1-2"  #: so long after they were sent
     warm_up_requests: Whole = 0  #: sent first, and no part of any figure
     warm_up_s: Real = 0.0  #: the same, of a load with a rate: as many as come in so long
+
+
+DEFAULTS = LoadSettings()
+OF_REPLAYS = ("speed", "window_start_s", "window_end_s")
 
 
 def check_settings(settings: LoadSettings) -> None:
@@ -123,7 +130,10 @@ def _wrong_times(s: LoadSettings) -> list[tuple[bool, str]]:
         (kind in needs_rate and not s.rate, f"rate: {kind} arrivals need one"),
         (kind not in needs_rate and s.rate > 0, f"rate: {kind} arrivals have none"),
         (s.burstiness != 1 and kind != ArrivalKind.GAMMA, f"burstiness: only of gamma arrivals, not of {kind}"),
-        (s.burst_size != 1 and kind != ArrivalKind.BURST, f"burst_size: only of burst arrivals, not of {kind}"),
+        (
+            (s.burst_size, s.burst_every_s) != (1, 1) and kind != ArrivalKind.BURST,
+            f"burst_size, burst_every_s: only of burst arrivals, not of {kind}",
+        ),
         (kind == ArrivalKind.TRACE and not s.trace, "arrivals: trace needs a trace"),
         (is_closed and not s.concurrency, "concurrency, rate: a load without a rate needs a concurrency"),
         (is_closed and s.duration_s > 0, "duration_s: of a load with a rate; a closed loop is told its number"),
@@ -136,15 +146,26 @@ def _wrong_times(s: LoadSettings) -> list[tuple[bool, str]]:
 def _wrong_contents(s: LoadSettings) -> list[tuple[bool, str]]:
     is_real_chat = bool(s.turns) and s.history == History.REAL
     synthetic = (s.input_tokens, s.lengths_from, s.num_groups, s.prefix_tokens, s.turns)
+    of_chats, of_traces = _changed(s, "think_s", "history"), _changed(s, "trace_format", "mark_texts", *OF_REPLAYS)
+    of_ids, of_cancels = _changed(s, "first_token_id", "end_token_id"), _changed(s, "cancel_after_s")
     return [
+        (not s.turns and bool(of_chats), f"{', '.join(of_chats)}: only of chats (turns)"),
+        (not s.trace and bool(of_traces), f"{', '.join(of_traces)}: only of a trace"),
+        (s.content != ContentKind.TOKENS and bool(of_ids), f"{', '.join(of_ids)}: only of prompts of token ids"),
+        (not s.cancel_share and bool(of_cancels), "cancel_after_s: only with a cancel_share"),
+        (s.max_context_tokens > 0 and not (s.trace or s.lengths_from), "max_context_tokens: only of a trace"),
         (bool(s.trace) and any(synthetic), "trace: it says itself what the lengths, groups and turns are"),
-        (not s.trace and (s.speed, s.window_start_s, s.window_end_s) != (1, 0, 0), "speed, window: only of a trace"),
         (bool(s.lengths_from) and bool(s.input_tokens or s.output_tokens), "lengths_from: input and output both"),
         ((s.num_groups > 0) != (s.prefix_tokens > 0), "num_groups, prefix_tokens: each needs the other"),
         (s.content == ContentKind.TOKENS and is_real_chat, "history: token ids of answers are not known; made_up"),
         (s.content == ContentKind.TOKENS and bool(s.tokenizer), "tokenizer: token ids need none"),
         (s.first_token_id >= s.end_token_id, "first_token_id, end_token_id: there are no ids between them"),
     ]
+
+
+def _changed(settings: LoadSettings, *names: str) -> list[str]:
+    """Those of the names that differ from their defaults."""
+    return [name for name in names if getattr(settings, name) != getattr(DEFAULTS, name)]
 
 
 def kind_of(settings: LoadSettings, *, has_times: bool) -> ArrivalKind:

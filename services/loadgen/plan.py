@@ -53,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     concurrency: int = 0  #: requests open at once; 0: as many as are due
     ramp_s: float = 0.0  #: until `concurrency` is reached, evenly
+    num_left_out: int = 0  #: requests of a trace that are not here because their contexts are too long
 
 
 def phases(requests: Iterable[PlannedRequest]) -> tuple[Phase, ...]:

@@ -19,26 +19,30 @@ from baton.services.loadgen.traces.records import Limits, TraceRecord
 Starts = Callable[[int], list[float | None]]
 
 
-def replayed(settings: LoadSettings, starts: Starts) -> list[PlannedRequest]:
-    """Raises BadLoad."""
+def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedRequest], int]:
+    """And the number of those that are left out. Raises BadLoad."""
     limits = Limits(
         num_requests=settings.num_requests,
         num_sessions=settings.num_sessions,
         start_s=settings.window_start_s,
         end_s=settings.window_end_s,
+        max_context_tokens=settings.max_context_tokens,
     )
-    records = list(read_trace(Path(settings.trace), settings.trace_format, limits))
+    wanted = read_trace(Path(settings.trace), settings.trace_format, limits)
+    records = list(wanted)
     if not records:
         raise BadLoad(f"{settings.trace}: nothing of it is left within the limits")
     if settings.content == ContentKind.TOKENS and any(record.text or record.messages_json for record in records):
         raise BadLoad(f"{settings.trace}: it has texts, and token ids are asked for")
+    if settings.output_tokens and all(record.max_tokens for record in records):
+        raise BadLoad("output_tokens, trace: it says itself what the lengths of answers are")
     if kind_of(settings, has_times=records[0].at_s is not None) == ArrivalKind.TRACE:
         timed: Sequence[tuple[TraceRecord, float | None]] = _at_own_times(settings, records)
     else:
         timed = _at_times(records, starts)
     spec = settings.output_tokens or DEFAULT_OUTPUT_TOKENS
     answers = draw_tokens(spec, "output_tokens", generator(settings.seed, Purpose.OUTPUT_LENGTHS), len(timed))
-    return [
+    requests = [
         PlannedRequest(
             index=index,
             session=record.session,
@@ -55,6 +59,7 @@ def replayed(settings: LoadSettings, starts: Starts) -> list[PlannedRequest]:
         )
         for index, ((record, at_s), num_answer) in enumerate(zip(timed, answers.tolist(), strict=True))
     ]
+    return requests, wanted.num_left_out
 
 
 def _at_own_times(settings: LoadSettings, records: list[TraceRecord]) -> list[tuple[TraceRecord, float]]:

@@ -136,6 +136,8 @@ def _cautions(measured: Measured, target: Target) -> list[str]:
     is_made_up = any(not request.text and not request.messages_json for request in measured.plan.requests)
     if is_made_up and content.kind == ContentKind.TEXT and not content.tokenizer:
         cautions.append("prompts without --tokenizer: each word is taken for one token")
+    if measured.plan.num_left_out:
+        cautions.append(f"{measured.plan.num_left_out} requests of the trace are left out: they need too many tokens")
     if target.endpoint is Endpoint.RESPONSES and target.ignore_eos:
         cautions.append("the responses API cannot be asked for exact lengths: answers may end before theirs")
     return cautions

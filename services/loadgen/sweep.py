@@ -43,6 +43,8 @@ def parse_sweep(text: str) -> Sweep:
 def sweep_plans(settings: LoadSettings, sweep: Sweep) -> list[tuple[str, Plan]]:
     """(label, plan) in the order of the values. Lengths are the same at each point, prompts are not, so that no point
     finds those of another in the server's cache. Raises BadLoad."""
+    if getattr(settings, sweep.over.value):
+        raise BadLoad(f"sweep, {sweep.over.value}: one of the two")
     points: list[tuple[str, Plan]] = []
     for number, value in enumerate(sweep.values):
         wanted = value if sweep.over == SweepOver.RATE else int(value)

@@ -44,6 +44,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     num_sessions: int = 0
     start_s: float = 0.0  #: requests due in `[start_s, end_s)`, which then begin at 0
     end_s: float = 0.0
+    max_context_tokens: int = 0  #: of a prompt and its answer together
 
 
 def append_run(runs: list[BlockRun], first: int, count: int) -> None:

@@ -15,9 +15,10 @@ from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.build import build_plan, plan_fingerprint
 from baton.services.loadgen.content import Content, ContentKind
 from baton.services.loadgen.load_errors import BadLoad
-from baton.services.loadgen.load_settings import LoadSettings, content_settings
+from baton.services.loadgen.load_settings import History, LoadSettings, content_settings
 from baton.services.loadgen.plan import NEVER, Plan, PlannedRequest, Prefix
 from baton.services.loadgen.sweep import parse_sweep, sweep_plans
+from baton.services.loadgen.traces.records import TraceFormat
 
 CLOSED = LoadSettings(num_requests=20, concurrency=4)
 
@@ -65,9 +66,9 @@ def sessions(tmp_path: Path) -> str:
 def test_the_same_settings_give_the_same_plan(
     seed: int, kind: ArrivalKind, turns: str, warm_up: int, share: float
 ) -> None:
-    amount = {"num_sessions": 9} if turns else {"num_requests": 9}
+    amount = {"num_sessions": 9, "think_s": "uniform:0-2"} if turns else {"num_requests": 9}
     settings = LoadSettings(
-        seed=seed, arrivals=kind, rate=5, turns=turns, input_tokens="uniform:1-50", think_s="uniform:0-2",
+        seed=seed, arrivals=kind, rate=5, turns=turns, input_tokens="uniform:1-50",
         warm_up_requests=warm_up, cancel_share=share, num_groups=2, prefix_tokens=8, **amount,
     )  # fmt: skip
     plan = build_plan(settings)
@@ -187,6 +188,30 @@ def test_prompts_without_a_length_of_their_own_get_one(tmp_path: Path) -> None:
     assert plan.requests[0].text == ""
 
 
+def test_what_needs_too_long_a_context_is_left_out_of_a_trace_and_counted(mooncake: str, tmp_path: Path) -> None:
+    """Of the trace, request i needs 605 + 2 i tokens."""
+    plan = build_plan(LoadSettings(trace=mooncake, max_context_tokens=611))
+    assert [request.num_input_tokens for request in plan.requests] == [600, 601, 602, 603]
+    assert plan.num_left_out == 6
+    assert build_plan(LoadSettings(trace=mooncake)).num_left_out == 0
+    drawn = build_plan(change(CLOSED, lengths_from=mooncake, max_context_tokens=606))
+    assert {request.num_input_tokens for request in drawn.requests} == {600}
+    (tmp_path / "prompts").write_text('{"prompt": "a", "max_tokens": 3}')
+    with pytest.raises(BadLoad, match=r"max_context_tokens: .*has texts, whose lengths in tokens are not known"):
+        build_plan(LoadSettings(trace=str(tmp_path / "prompts"), concurrency=1, max_context_tokens=10))
+
+
+def test_lengths_of_answers_that_a_trace_says_are_not_asked_for(mooncake: str) -> None:
+    with pytest.raises(BadLoad, match="output_tokens, trace"):
+        build_plan(LoadSettings(trace=mooncake, output_tokens="3"))
+
+
+def test_a_sweep_is_over_nothing_that_is_given_beside_it() -> None:
+    for settings, text in ((LoadSettings(num_requests=3, rate=2), "rate:1"), (CLOSED, "concurrency:1")):
+        with pytest.raises(BadLoad, match="one of the two"):
+            sweep_plans(settings, parse_sweep(text))
+
+
 def test_lengths_of_a_trace_can_be_drawn_without_its_prompts(mooncake: str) -> None:
     plan = build_plan(LoadSettings(lengths_from=mooncake, num_requests=30, concurrency=2))
     assert all(request.num_input_tokens == request.max_tokens + 595 for request in plan.requests)
@@ -243,6 +268,13 @@ def test_a_sweep_that_is_none_is_told(text: str) -> None:
         ({"arrivals": ArrivalKind.TRACE}, "trace needs a trace"),
         ({"burstiness": 2.0}, "burstiness"),
         ({"burst_size": 2}, "burst_size"),
+        ({"burst_every_s": 2.0}, "burst_size, burst_every_s"),
+        ({"think_s": "1"}, "think_s: only of chats"),
+        ({"history": History.MADE_UP}, "history: only of chats"),
+        ({"cancel_after_s": "3"}, "cancel_after_s: only with a cancel_share"),
+        ({"trace_format": TraceFormat.AZURE, "mark_texts": True}, "trace_format, mark_texts: only of a trace"),
+        ({"end_token_id": 9}, "end_token_id: only of prompts of token ids"),
+        ({"max_context_tokens": 9}, "max_context_tokens: only of a trace"),
         ({"ramp_s": 1.0, "concurrency": 0, "rate": 1.0}, "ramp_s"),
         ({"cancel_share": 1.5}, "cancel_share"),
         ({"cancel_share": 0.5, "cancel_after_s": "soon"}, "cancel_after_s"),

@@ -64,6 +64,8 @@ def test_values_get_their_types() -> None:
         ("--endpoint x", "--endpoint: 'x': Invalid enum value 'x'"),
         ("--compat x", "--compat: .*'x'"),
         ("--stall-timeout-s 0", "--stall-timeout-s: '0': Expected `float` > 0"),
+        ("--connect-timeout-s inf", "--connect-timeout-s: 'inf': Expected `float` <= 1000000000"),
+        ("--max-time-s inf", "--max-time-s: 'inf': Expected `float` <= 1000000000"),
     ],
 )
 def test_a_wrong_value_is_said_with_its_flag(line: str, cause: str) -> None:

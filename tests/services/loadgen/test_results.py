@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from baton.core.metrics.facts import Chunk, RequestFacts
@@ -87,6 +88,14 @@ def test_lengths_that_may_not_be_those_asked_for_are_said() -> None:
     assert "cannot be asked for exact lengths" in answers[0]
     may_stop = target(endpoint=Endpoint.RESPONSES, ignore_eos=False)
     assert make_report(measured(content=ids), may_stop, options()).warnings == ()
+
+
+def test_what_is_left_out_of_a_trace_is_said() -> None:
+    run = measured(text="a")
+    run = run._replace(plan=msgspec.structs.replace(run.plan, num_left_out=7))
+    assert make_report(run, target(), options()).warnings == (
+        "7 requests of the trace are left out: they need too many tokens",
+    )
 
 
 def test_what_went_wrong_in_a_run_is_in_its_report() -> None:

@@ -123,6 +123,22 @@ def test_sessions_are_read_from_gzip_and_limited_by_number(tmp_path: Path) -> No
     assert list(read_trace(path, TraceFormat.AUTO, Limits(num_requests=5))) == whole[:5]
 
 
+def test_a_turn_that_is_too_long_ends_its_session_and_no_other(tmp_path: Path) -> None:
+    agent = {"t": 3.0, "type": "subagent", "agent_id": "x", "requests": [turn(0, 0, [[7, 1]])]}
+    short, long = turn(0, 0, [[1, 1]]), {**turn(1, 1, []), "in": 500}
+    sessions = [
+        session({**short, "in": 500}, turn(2, 0, []), name="whole"),
+        session(short, agent, long, turn(2, 1, []), name="half"),
+        session(short, turn(2, 1, []), name="none"),
+    ]
+    records = read_sessions(tmp_path, *sessions, limits=Limits(max_context_tokens=105))
+    assert [record.session for record in records] == ["half", "half/x", "none", "none"]
+    assert [record.after for record in records] == [None, 0, None, 2]
+    assert [record.session_number for record in records] == [0, 0, 1, 1]
+    first = read_sessions(tmp_path, *sessions, limits=Limits(max_context_tokens=105, num_sessions=1))
+    assert first == records[:2]
+
+
 def test_a_window_of_time_begins_at_zero(tmp_path: Path) -> None:
     text = "".join(json.dumps({"prompt": str(at), "at": at}) + "\n" for at in range(10))
     records = read(tmp_path, text, Limits(start_s=3, end_s=6))
