@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder, whose bench.py would hide the benchmarks
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.accept import (
     aiperf,
-    bench,
+    baton_bench,
     clients,
     clone,
     disconnects,
@@ -38,7 +38,7 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "disconnects": disconnects.measure,
     "replay": replay.measure,
     "aiperf": aiperf.measure,
-    "bench": bench.measure,
+    "bench": baton_bench.measure,
     "clients": clients.measure,
     "openapi": openapi.measure,
     "parity": suites.parity,
