@@ -32,6 +32,7 @@ from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.model.fetch import fetch
 from bench.board_lines import Line
+from bench.table import print_table
 
 PREFILL_TOKENS = 2048
 DECODE_BATCHES = (64, 16, 1)  #: each a part of the one before, so that prompts are computed once
@@ -184,16 +185,17 @@ def measure(folder: Path, options: argparse.Namespace) -> tuple[list[Row], tuple
     return rows, (flops, read)
 
 
-def print_table(rows: list[Row]) -> None:
+def tell(rows: list[Row]) -> None:
     names = list(rows[0].turns[0])
-    heads = "".join(f"{'× ' + name:>16}{'by CPU':>8}" for name in names[1:])
-    print(
-        f"{'':14}" + "".join(f"{name:>14}" for name in names) + f"{heads}{'of the limit':>14}{'turns':>7}   (tokens/s)"
-    )
-    for row in rows:
-        rates = "".join(f"{row.num_tokens / row.median_s(name):14.1f}" for name in names)
-        ratios = "".join(f"{row.ratio(name, 's'):16.2f}{row.ratio(name, 'cpu_s'):8.2f}" for name in names[1:])
-        print(f"{row.name:14}{rates}{ratios}{row.of_limit:14.0%}{len(row.turns):7}")
+    heads = ["", *(f"{name} tokens/s" for name in names)]
+    heads += [head for name in names[1:] for head in (f"× {name}", "by CPU")]
+    print_table([*heads, "of the limit", "turns"], [_cells(row, names) for row in rows])
+
+
+def _cells(row: Row, names: list[str]) -> list[str]:
+    rates = [f"{row.num_tokens / row.median_s(name):.1f}" for name in names]
+    ratios = [f"{row.ratio(name, clock):.2f}" for name in names[1:] for clock in ("s", "cpu_s")]
+    return [row.name, *rates, *ratios, f"{row.of_limit:.0%}", str(len(row.turns))]
 
 
 def board_lines(report: dict[str, Any]) -> Iterator[Line]:
@@ -224,7 +226,7 @@ def main() -> None:
         f"{folder.name}, float32, {options.threads} threads on {options.threads} cores; load before: {load_before:.1f}"
     )
     print(f"limits: products {flops / 1e9:.0f} GFLOP/s, reads {read / 1e9:.1f} GB/s")
-    print_table(rows)
+    tell(rows)
     if options.json:
         report = {"model": folder.name, "threads": options.threads, "matrix_flops": flops, "read_bytes_per_s": read}
         report["rows"] = [row.as_json() for row in rows]

@@ -23,6 +23,7 @@ from baton.core.kv.block_pool import BlockPool
 from baton.core.kv.prefix_compare import first_difference
 from baton.core.kv.ready_queue import ReadyQueue
 from bench.board_lines import Line
+from bench.table import print_table
 
 KEY, ROOT = bytes(range(16)), bytes(16)
 NUM_PROMPT_TOKENS, BLOCK_SIZE = 131_072, 64
@@ -156,12 +157,17 @@ def queue_rows(rng: random.Random) -> Iterator[Timing]:
         )
 
 
-def print_table(rows: list[Row]) -> None:
-    width = max(len(row.name) for row in rows)
-    print(f"{'path':<{width}}  median µs  quietest µs   aim µs")
-    for row in rows:
-        aim = "" if row.aim_us is None else f"{row.aim_us:.3g}"
-        print(f"{row.name:<{width}}  {row.median_us:9.3f}  {row.quietest_us:11.3f}  {aim:>7}")
+def tell(rows: list[Row]) -> None:
+    cells = [
+        [
+            row.name,
+            f"{row.median_us:.3f}",
+            f"{row.quietest_us:.3f}",
+            "" if row.aim_us is None else f"{row.aim_us:.3g}",
+        ]
+        for row in rows
+    ]
+    print_table(["path", "median µs", "quietest µs", "aim µs"], cells)
 
 
 def one_round() -> list[Timing]:
@@ -193,7 +199,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON, too")
     arguments = parser.parse_args()
     rows = with_aim_of_depth(list(over_all_rounds([one_round() for _ in range(NUM_ROUNDS)])))
-    print_table(rows)
+    tell(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n", encoding="utf-8")
 
