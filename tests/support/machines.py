@@ -29,9 +29,18 @@ MAX_MODEL_LEN = 4096
 Token = Callable[[StepItem, int], int]
 
 
-def an_executor(name: str, role: Role, epoch: int = 1, num_blocks: int = 64, num_slots: int = 16) -> Peer:
-    """A peer with a small capacity."""
-    capacity = Capacity(num_blocks, num_slots, LAYOUT.block_size, 64, MAX_MODEL_LEN, 8)
+def an_executor(
+    name: str,
+    role: Role,
+    *,
+    epoch: int = 1,
+    num_blocks: int = 64,
+    num_slots: int = 16,
+    token_budget: int = 64,
+    growth_reserve: int = 8,
+) -> Peer:
+    """A peer with a small capacity, in blocks of four tokens."""
+    capacity = Capacity(num_blocks, num_slots, LAYOUT.block_size, token_budget, MAX_MODEL_LEN, growth_reserve)
     return Peer(name, role, epoch, f"at-{name}", LAYOUT.fingerprint(), capacity)
 
 

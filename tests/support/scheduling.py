@@ -6,19 +6,12 @@ from typing import Any
 
 from baton.core.config import SchedulerConfig
 from baton.core.events import PeerDown, PeerUp, Received, Send, Wake
-from baton.core.ids import AttemptId, Capacity, Life, Peer, Role
+from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.scheduler.machine import SchedulerCore
 from baton.core.wire import messages as m
-from tests.support.machines import LAYOUT, MAX_MODEL_LEN, ROUTER, SCHEDULER, prompt, work
+from tests.support.machines import ROUTER, SCHEDULER, an_executor, prompt, work
 
 LAUNCHER = Peer("launcher", Role.LAUNCHER, 1)
-
-
-def executor(name: str, role: Role, *, num_blocks: int = 64, num_slots: int = 16, epoch: int = 1, **other: int) -> Peer:
-    """An executor with blocks of four tokens; `other`: token_budget, growth_reserve."""
-    budget, reserve = other.get("token_budget", 64), other.get("growth_reserve", 8)
-    capacity = Capacity(num_blocks, num_slots, LAYOUT.block_size, budget, MAX_MODEL_LEN, reserve)
-    return Peer(name, role, epoch, f"at-{name}", LAYOUT.fingerprint(), capacity)
 
 
 class SchedulerRig:
@@ -85,7 +78,7 @@ def pair_of(
     rig: SchedulerRig, *, p: dict[str, int] | None = None, d: dict[str, int] | None = None
 ) -> tuple[Peer, Peer]:
     """One prefill and one decode executor, ready; and a router."""
-    prefill, decode = executor("prefill", Role.PREFILL, **(p or {})), executor("decode", Role.DECODE, **(d or {}))
+    prefill, decode = an_executor("prefill", Role.PREFILL, **(p or {})), an_executor("decode", Role.DECODE, **(d or {}))
     rig.up(ROUTER)
     rig.join(prefill)
     rig.join(decode, pairs=(prefill.life,))
@@ -94,7 +87,7 @@ def pair_of(
 
 def unified_of(rig: SchedulerRig, **capacity: int) -> Peer:
     """One unified executor, ready; and a router."""
-    peer = executor("unified", Role.UNIFIED, **capacity)
+    peer = an_executor("unified", Role.UNIFIED, **capacity)
     rig.up(ROUTER)
     rig.join(peer)
     return peer

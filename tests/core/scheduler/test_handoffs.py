@@ -8,8 +8,8 @@ from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Role
 from baton.core.wire import messages as m
 from tests.support.expect import messages, only, says, the
-from tests.support.machines import ROUTER, prompt, work
-from tests.support.scheduling import SchedulerRig, executor, pair_of
+from tests.support.machines import ROUTER, an_executor, prompt, work
+from tests.support.scheduling import SchedulerRig, pair_of
 
 KNOBS = {"handoff_slack": 0.25}
 
@@ -81,7 +81,7 @@ def test_room_that_becomes_free_early_is_taken_where_enough_is_left():
 def test_a_prompt_that_is_not_due_lets_one_that_is_go_first():
     rig = SchedulerRig(**KNOBS)
     slow, decode = pair_of(rig, d={"num_blocks": 10})
-    quick = executor("quick", Role.PREFILL)
+    quick = an_executor("quick", Role.PREFILL)
     rig.join(quick)
     rig.submit(1, sized(9, 1))
     rig.hear(decode, m.PairReady(quick.life))
@@ -97,7 +97,7 @@ def test_the_least_loaded_decode_executor_is_chosen_then_the_one_that_holds_the_
     rig = SchedulerRig()
     prefill, first = pair_of(rig)
     asked = work(prompt(16, 7), max_tokens=4)
-    second = executor("decode2", Role.DECODE)
+    second = an_executor("decode2", Role.DECODE)
     rig.join(second, pairs=(prefill.life,), cached=asked.hashes)
     rig.submit(1, asked)
     assert rig.where(1) == ["prefill", "decode2"]
@@ -112,9 +112,9 @@ def test_the_least_loaded_decode_executor_is_chosen_then_the_one_that_holds_the_
 
 def test_a_prompt_goes_where_somebody_has_room_to_decode_it_now():
     rig, _, _ = full_pair()
-    other = executor("prefill2", Role.PREFILL)
+    other = an_executor("prefill2", Role.PREFILL)
     rig.join(other)
-    rig.join(executor("decode2", Role.DECODE), pairs=(other.life,))
+    rig.join(an_executor("decode2", Role.DECODE), pairs=(other.life,))
     rig.submit(2, work(prompt(30, 2), max_tokens=4), after_s=0.01)
     rig.submit(3, sized(4, 3), after_s=0.01)  # the first pair would compute it sooner
     assert (rig.where(2), rig.where(3)) == (["prefill2", "decode2"], ["prefill2", "decode2"])

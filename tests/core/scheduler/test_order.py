@@ -7,8 +7,8 @@ import pytest
 from baton.core.ids import AttemptId, Role
 from baton.core.scheduler.queue import MAX_TENANTS
 from baton.core.wire import messages as m
-from tests.support.machines import ROUTER, prompt, work
-from tests.support.scheduling import SchedulerRig, executor, pair_of, unified_of
+from tests.support.machines import ROUTER, an_executor, prompt, work
+from tests.support.scheduling import SchedulerRig, pair_of, unified_of
 
 
 def sized(num_blocks: int, seed: int, **fields: int):
@@ -81,8 +81,8 @@ def test_w4_one_that_lacks_kv_is_passed_by_later_ones_that_fit_until_its_deadlin
 
 def test_w4_an_overdue_request_collects_on_one_executor_and_leaves_the_others_alone():
     rig = SchedulerRig(bypass_s=5.0)
-    rig.join(executor("u1", Role.UNIFIED, num_blocks=10, token_budget=4096))
-    rig.join(executor("u2", Role.UNIFIED, num_blocks=10, token_budget=4096))
+    rig.join(an_executor("u1", Role.UNIFIED, num_blocks=10, token_budget=4096))
+    rig.join(an_executor("u2", Role.UNIFIED, num_blocks=10, token_budget=4096))
     rig.submit(1, sized(6, 1))
     rig.submit(2, sized(6, 2))
     rig.submit(3, sized(9, 3))
@@ -97,11 +97,11 @@ def test_w4_on_decode_it_collects_only_with_a_prefill_executor_that_it_can_use()
     """Its only large prefill executor is not paired with the large decode executor: that one stays open to others."""
     rig = SchedulerRig(bypass_s=5.0)
     rig.up(ROUTER)
-    large_p, small_p = executor("p1", Role.PREFILL), executor("p2", Role.PREFILL, num_blocks=4)
+    large_p, small_p = an_executor("p1", Role.PREFILL), an_executor("p2", Role.PREFILL, num_blocks=4)
     rig.join(large_p)
     rig.join(small_p)
-    rig.join(executor("d1", Role.DECODE, num_blocks=4), pairs=(large_p.life, small_p.life))
-    rig.join(executor("d2", Role.DECODE, num_blocks=64), pairs=(small_p.life,))
+    rig.join(an_executor("d1", Role.DECODE, num_blocks=4), pairs=(large_p.life, small_p.life))
+    rig.join(an_executor("d2", Role.DECODE, num_blocks=64), pairs=(small_p.life,))
     rig.submit(1, sized(20, 1))
     rig.submit(2, sized(2, 2))
     assert placed_order(rig) == [2]  # 1 may not even be computed: nobody could decode it then

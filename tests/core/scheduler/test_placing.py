@@ -9,8 +9,8 @@ from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Role
 from baton.core.wire import messages as m
 from tests.support.expect import messages, only, says, the
-from tests.support.machines import ROUTER, prompt, work
-from tests.support.scheduling import SchedulerRig, executor, pair_of, unified_of
+from tests.support.machines import ROUTER, an_executor, prompt, work
+from tests.support.scheduling import SchedulerRig, pair_of, unified_of
 
 
 def test_a_pair_and_the_router_are_told_in_one_turn_where_the_decode_executor_has_room():
@@ -103,7 +103,7 @@ def test_what_is_placed_always_fits_and_all_credit_is_back_in_the_end(data):
 def test_a_request_goes_where_its_prompt_is_computed_first():
     rig = SchedulerRig()
     _, decode = pair_of(rig)
-    other = executor("prefill2", Role.PREFILL)
+    other = an_executor("prefill2", Role.PREFILL)
     rig.join(other)
     rig.hear(decode, m.PairReady(other.life))
     rig.submit(1, work(prompt(40, 1)))
@@ -115,7 +115,7 @@ def test_a_request_goes_where_its_prefix_is_as_long_as_that_is_sooner():
     rig = SchedulerRig(steps_ahead=4.0)
     asked = work(prompt(41, 1))
     for name, cached in (("u1", b""), ("u2", asked.hashes)):
-        rig.join(executor(name, Role.UNIFIED, num_blocks=256), cached=cached)
+        rig.join(an_executor(name, Role.UNIFIED, num_blocks=256), cached=cached)
     rig.submit(1, work(prompt(16, 5)))
     assert rig.where(1) == ["u1"]
     rig.submit(2, asked)

@@ -8,8 +8,8 @@ from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Role
 from baton.core.wire import messages as m
 from tests.support.expect import messages, only, says, the
-from tests.support.machines import ROUTER, prompt, work
-from tests.support.scheduling import SchedulerRig, executor, pair_of, unified_of
+from tests.support.machines import ROUTER, an_executor, prompt, work
+from tests.support.scheduling import SchedulerRig, pair_of, unified_of
 
 
 def test_w6_and_sch_01_a_prompt_that_no_pool_ever_holds_is_refused_at_once_with_its_numbers():
@@ -58,7 +58,7 @@ def test_sch_01_waiting_requests_are_measured_again_when_executors_come():
     rig.up(ROUTER)
     rig.submit(1, work(prompt(100)))
     rig.submit(2, work(prompt(8, 2)))
-    out = rig.join(executor("unified", Role.UNIFIED, num_blocks=8))
+    out = rig.join(an_executor("unified", Role.UNIFIED, num_blocks=8))
     assert says("router", m.Refusal, id=AttemptId(1, 0), reason=Reason.NEVER_FITS) in out
     assert rig.where(2) == ["unified"]
 
@@ -100,7 +100,7 @@ def test_executors_that_come_in_time_serve_what_waited():
     rig = SchedulerRig(absent_s=10.0)
     rig.up(ROUTER)
     rig.submit(1)
-    rig.join(executor("unified", Role.UNIFIED), num_blocks=64)
+    rig.join(an_executor("unified", Role.UNIFIED), num_blocks=64)
     assert rig.where(1) == ["unified"]
     assert only(rig.wake(20.0), m.Refusal) == []
 

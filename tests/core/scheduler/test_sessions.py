@@ -9,8 +9,8 @@ from baton.core.events import Note
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
-from tests.support.machines import ROUTER, prompt, work
-from tests.support.scheduling import LAUNCHER, SchedulerRig, executor, pair_of, unified_of
+from tests.support.machines import ROUTER, an_executor, prompt, work
+from tests.support.scheduling import LAUNCHER, SchedulerRig, pair_of, unified_of
 
 
 def test_rtr_04_an_exit_that_was_seen_fails_its_attempts_at_once_and_aborts_them_elsewhere():
@@ -31,7 +31,7 @@ def test_an_exit_is_told_to_executors_that_come_later():
     rig.up(LAUNCHER)
     rig.hear(LAUNCHER, m.Exited(Life("prefill", 4)))
     rig.hear(LAUNCHER, m.Exited(Life("prefill", 2)))
-    assert rig.up(executor("decode", Role.DECODE)) == [says("decode", m.Exited, life=Life("prefill", 4))]
+    assert rig.up(an_executor("decode", Role.DECODE)) == [says("decode", m.Exited, life=Life("prefill", 4))]
 
 
 def test_a_reconnect_grants_exactly_what_the_inventory_says():
@@ -74,7 +74,7 @@ def test_kvt_07_a_new_life_of_an_executor_holds_nothing_of_the_old_one():
 def test_kvt_08_an_executor_of_another_layout_is_not_used_and_that_is_said():
     rig = SchedulerRig()
     pair_of(rig)
-    odd = replace(executor("decode2", Role.DECODE), layout_fingerprint=b"another model")
+    odd = replace(an_executor("decode2", Role.DECODE), layout_fingerprint=b"another model")
     out = rig.join(odd)
     assert only(out, Note) == [like(Note)]
     assert "decode2" not in [peer.name for peer in rig.core._fleet.roster().executors]
@@ -128,7 +128,7 @@ def test_requests_of_another_router_stay():
 def test_kvt_04_reports_of_unknown_attempts_and_executors_are_harmless():
     rig = SchedulerRig()
     prefill, _ = pair_of(rig)
-    stranger = executor("stranger", Role.DECODE)
+    stranger = an_executor("stranger", Role.DECODE)
     for message in (
         m.Ended(AttemptId(9, 9)),
         m.PairLost(Life("x", 1), Reason.PEER_LOST),
