@@ -12,11 +12,11 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from baton.services.runtime.process import RunRecord
 from bench.machine import process_cpu_s
 from tests.accept.commands import BATON, ROOT
+from tests.support.metrics import plain_samples
 
 READY_LIMIT_S = 180.0
 STOP_LIMIT_S = 60.0
@@ -93,8 +93,7 @@ class Deployment:
         """Every sample without labels, by its name without `baton_`."""
         record = self.records()[name]
         with urlopen(f"http://127.0.0.1:{record.admin_port or record.http_port}/metrics", timeout=30) as answer:
-            families = text_string_to_metric_families(answer.read().decode())
-        return {s.name.removeprefix("baton_"): s.value for family in families for s in family.samples if not s.labels}
+            return plain_samples(answer.read().decode())
 
     def wait_until_quiescent(self, limit_s: float = 60.0) -> bool:
         """Whether every process came to hold nothing of any request within the limit."""

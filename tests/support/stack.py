@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
-from prometheus_client.parser import text_string_to_metric_families
 
 from baton.core.ids import Life
 from baton.services.runtime.lifecycle import Lifecycle
@@ -25,6 +24,7 @@ from baton.services.transport.keys import KeyRing, make_keys
 from baton.services.up.launcher import ChildExited, LauncherCore
 from baton.services.up.supervisor import launcher_settings
 from tests.support.loops import until
+from tests.support.metrics import plain_samples
 
 #: small enough that block reuse, preemption and waiting happen within a test
 EXECUTOR_FLAGS = (
@@ -156,8 +156,7 @@ class Stack:
         """Every sample of `/metrics` that has no labels, without its `baton_` prefix."""
         record = await self.record(name)
         _, text = await self.get(record.admin_port or record.http_port, "/metrics")
-        families = text_string_to_metric_families(text)
-        return {s.name.removeprefix("baton_"): s.value for family in families for s in family.samples if not s.labels}
+        return plain_samples(text)
 
     async def quiescent(self) -> None:
         """Wait until no process holds anything of any request."""
