@@ -25,6 +25,7 @@ from baton.services.router.tools.messages import template_messages
 from baton.services.router.tools.types import NamedChoice, Tool, ToolUse, Turn
 from baton.services.router.tools.validate import ToolLimits, check_turns, tool_use
 
+NO_TOOLS = "this model's chat template has no tools"
 ROLES = {"developer": "system"}  #: where templates know another name
 
 
@@ -45,8 +46,6 @@ def turn_of(index: int, message: ChatMessage, config: HttpConfig) -> Turn:
     param = f"messages[{index}]"
     if message.tool_calls is not None and message.role != "assistant":
         raise invalid(f"{param} is of no assistant and has tool_calls", f"{param}.tool_calls", "conflict")
-    if (message.tool_call_id is not None) != (message.role == "tool"):
-        raise invalid(f"{param}: tool_call_id belongs to the role tool", f"{param}.tool_call_id", "conflict")
     text = message_text(param, message, config)
     role = ROLES.get(message.role, message.role)
     return Turn(role, text, tuple(message.tool_calls or ()), message.tool_call_id, message.name)
@@ -71,7 +70,7 @@ def refuse_tool_turns(turns: Sequence[Turn]) -> None:
     for index, turn in enumerate(turns):
         if turn.tool_calls or turn.role == "tool":
             param = f"messages[{index}].{'tool_calls' if turn.tool_calls else 'role'}"
-            raise invalid(f"{param}: this model's chat template has no tools", param, "unsupported_parameter")
+            raise invalid(f"{param}: {NO_TOOLS}", param, "unsupported_parameter")
 
 
 def tool_limits(config: HttpConfig) -> ToolLimits:
@@ -92,7 +91,7 @@ def tooling(body: ChatBody, config: HttpConfig, tool_format: ToolFormat | None) 
     if not use.tools:
         return Tooling(use, None, Structure())
     if tool_format is None:
-        raise invalid("this model's chat template has no tools", "tools", "unsupported_parameter")
+        raise invalid(NO_TOOLS, "tools", "unsupported_parameter")
     plan = ToolPlan(tool_format, use.schemas(), use.is_parallel, isinstance(body.tool_choice, NamedChoice))
     if use.choice != "required":
         return Tooling(use, plan, Structure())

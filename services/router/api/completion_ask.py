@@ -7,7 +7,7 @@ from typing import Any
 
 from baton.services.router.api.ask import Ask, Blame
 from baton.services.router.api.bodies import CompletionBody
-from baton.services.router.api.ranges import at_most, check_token_ids, within
+from baton.services.router.api.ranges import INT32_MAX, at_most, check_token_ids, within
 from baton.services.router.api.sampling import common_fields, output_length, prompt_logprobs, sampling_params
 from baton.services.router.api.structure import structure_of
 from baton.services.router.config import HttpConfig
@@ -57,6 +57,9 @@ def completion_ask(body: CompletionBody, vocab_size: int, config: HttpConfig) ->
         raise invalid("suffix is not supported", "suffix", "unsupported_parameter")
     if body.best_of not in (None, body.n or 1):
         raise invalid("best_of other than n is not supported", "best_of", "unsupported_parameter")
+    if body.max_tokens == 0 and not body.echo:
+        limit = f"must be from 1 to {INT32_MAX}, or with echo from 0"
+        raise invalid(f"max_tokens is 0, {limit}", "max_tokens", "out_of_range")
     num_logprobs = within("logprobs", body.logprobs, -1, 0, config.max_logprobs)
     num_shown = prompt_logprobs(body, config)
     num_scores = max(num_shown, num_logprobs) if body.echo else num_shown

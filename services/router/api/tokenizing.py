@@ -10,7 +10,7 @@ from aiohttp import web
 
 from baton.services.router.api.ask import ChatPrompt
 from baton.services.router.api.bodies import ChatMessage
-from baton.services.router.api.chat_ask import chat_prompt
+from baton.services.router.api.chat_ask import NO_TOOLS, chat_prompt, tool_limits
 from baton.services.router.api.handlers import Generation
 from baton.services.router.api.logprobs import token_text
 from baton.services.router.api.ranges import check_token_ids
@@ -19,6 +19,7 @@ from baton.services.router.errors import invalid
 from baton.services.router.front_end import FrontEnd
 from baton.services.router.http.body import Held
 from baton.services.router.tools.types import Tool
+from baton.services.router.tools.validate import check_tools
 
 
 class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,10 +80,16 @@ class Tokenizing:
     def _source(self, body: TokenizeBody) -> str | ChatPrompt:
         if (body.prompt is None) == (body.messages is None):
             raise invalid("exactly one of prompt and messages is needed", "prompt", "conflict")
+        tools = body.tools or []
         if body.messages is None:
+            if tools:
+                raise invalid("tools needs messages", "tools", "conflict")
             return body.prompt or ""
         has_tools = self._front.model.tool_format is not None
-        return chat_prompt(body.messages, body.tools or [], self._config, has_tools=has_tools)
+        if tools and not has_tools:
+            raise invalid(NO_TOOLS, "tools", "unsupported_parameter")
+        check_tools(tools, tool_limits(self._config))
+        return chat_prompt(body.messages, tools, self._config, has_tools=has_tools)
 
     def _tokens(self, body: TokenizeBody, source: str | ChatPrompt) -> Tokens:
         model, limits = self._front.model, self._front.limits

@@ -103,8 +103,11 @@ def check_turns(turns: Sequence[Turn], limits: ToolLimits) -> None:
             _check_call(call, f"{param}.tool_calls[{number}]", ids)
             ids.add(call.id)
         called |= ids
-        if (turn.role == "tool") != (turn.tool_call_id is not None):
-            message = f"{param}: a message has a tool_call_id if, and only if, its role is tool"
+        if turn.role == "tool" and turn.tool_call_id is None:
+            message = f"{param}.tool_call_id is missing: it names the call that a message of role tool answers"
+            raise ToolsRefused(message, f"{param}.tool_call_id", "conflict")
+        if turn.role != "tool" and turn.tool_call_id is not None:
+            message = f"{param}: only a message of role tool has a tool_call_id, this one is of role {turn.role}"
             raise ToolsRefused(message, f"{param}.tool_call_id", "conflict")
         if turn.tool_call_id is not None and turn.tool_call_id not in called:
             message = f"{param} answers call {shown(turn.tool_call_id)}, which no message before it makes"

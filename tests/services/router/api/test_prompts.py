@@ -12,6 +12,8 @@ from baton.core.errors import Reason
 from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig
 
+MESSAGES = [{"role": "user", "content": "x"}]
+TOOL = {"type": "function", "function": {"name": "f"}}
 PROMPTS = ["one", "zwei", "trois"]
 
 
@@ -185,6 +187,9 @@ async def test_tokenize_and_detokenize_are_inverse_and_agree_with_prompts(rig: R
         ("/tokenize", {"prompt": "x", "messages": []}, "prompt"),
         ("/tokenize", {"messages": []}, "messages"),
         ("/tokenize", {"prompt": 1}, "prompt"),
+        ("/tokenize", {"prompt": "x", "tools": [TOOL]}, "tools"),
+        ("/tokenize", {"messages": MESSAGES, "tools": [TOOL] * 2}, "tools[1].function.name"),
+        ("/tokenize", {"messages": MESSAGES, "tools": [TOOL] * 129}, "tools"),
         ("/detokenize", {"tokens": [260]}, "tokens"),
         ("/detokenize", {"tokens": ["a"]}, "tokens[0]"),
     ],

@@ -130,6 +130,13 @@ def test_what_messages_may_not_be(turns: list[Turn], param: str, code: str) -> N
     assert (refused.value.param, refused.value.code) == (param, code)
 
 
+def test_who_answers_a_call_is_told_apart_from_who_does_not() -> None:
+    with pytest.raises(ToolsRefused, match=r"^messages\[0\]\.tool_call_id is missing"):
+        check_turns([Turn("tool", "x")], LIMITS)
+    with pytest.raises(ToolsRefused, match=r"^messages\[0\]: only .* role tool .* this one is of role user"):
+        check_turns([USER._replace(tool_call_id="1")], LIMITS)
+
+
 @pytest.mark.parametrize(
     "arguments", ["[]", "1", "{", "{} {}", "x" * 1000, '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a":' * 70]
 )
