@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-
 from baton.core.errors import ServingError
 from baton.services.loadgen import comparing
 from baton.services.loadgen.bench import Bench
@@ -24,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given[:1] == ["compare"]:
             return comparing.main(given[1:])
-        return Bench(parse_options(given), Output(), Console(stderr=True)).run()
+        return Bench(parse_options(given), Output(), Output(stderr=True)).run()
     except ServingError as error:
         print(f"baton bench: {in_flags(str(error))}", file=sys.stderr)
     except BrokenPipeError:

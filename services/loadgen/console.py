@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from rich import box
 from rich.console import Console
@@ -37,11 +37,11 @@ Part = tuple[str, float | None, str]  #: name, value, format
 
 
 class Output(Console):
-    """Standard output. Once nobody reads it any more it is silent, and the run goes on to its files."""
+    """Once nobody reads it any more it is silent, and the run goes on to its files."""
 
     def on_broken_pipe(self) -> None:
-        with suppress(SystemExit):
-            super().on_broken_pipe()
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())  # for what the exit still flushes
 
 
 def show_report(report: Report, run: Measured, console: Console) -> None:
