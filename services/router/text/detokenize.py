@@ -47,11 +47,13 @@ class Detokenizer:
     @property
     def num_flushed(self) -> int:
         """Characters that `flush` would return."""
-        return len(self.flush())
+        return len(self._rest.decode("utf-8", "replace"))
 
     def flush(self) -> str:
-        """The end: what an incomplete tail decodes to. Push nothing after it."""
-        return self._rest.decode("utf-8", "replace")
+        """What an incomplete tail decodes to. It ends there: bytes that are pushed afterwards do not complete it."""
+        text = self._rest.decode("utf-8", "replace")
+        self._rest = b""
+        return text
 
     def check(self, token: int) -> int:
         """Return an id that can be pushed; raise Undecodable."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from baton.services.router.text.detokenize import chars_before
+from baton.services.router.text.detokenize import Detokenizer
 from baton.services.router.text.token_table import TokenTable
 
 
@@ -21,18 +20,17 @@ def echo_prompt(table: TokenTable, tokens: Iterable[int], given: str | None) -> 
     A control token shows where the given text, or given ids, name it, and not where the tokenizer added it. The space
     that some tokenizers put before a text is left out again.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    detokenizer = Detokenizer(table)
     pieces: list[str] = []
     starts = []
     num_chars = 0
     for token in tokens:
         name = table.control.get(token)
         if name is None:
-            num_before = chars_before(decoder.getstate()[0], table.pieces[token])
-            piece = decoder.decode(table.pieces[token])
+            num_before = detokenizer.num_before(token)
+            piece = detokenizer.push(token)
         else:
-            broken = decoder.decode(b"", True)
-            decoder.reset()
+            broken = detokenizer.flush()
             num_before = len(broken)
             is_shown = given is None or given.startswith(name, num_chars + num_before)
             piece = broken + (name if is_shown else "")
@@ -41,5 +39,5 @@ def echo_prompt(table: TokenTable, tokens: Iterable[int], given: str | None) -> 
         starts.append(num_chars + num_before)
         pieces.append(piece)
         num_chars += len(piece)
-    pieces.append(decoder.decode(b"", True))
+    pieces.append(detokenizer.flush())
     return EchoedPrompt("".join(pieces), tuple(starts))

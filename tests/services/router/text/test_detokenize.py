@@ -46,6 +46,14 @@ def test_an_incomplete_character_is_held_back_and_flushed_once(text: str, cut: i
     assert detokenizer.flush() == ("" if deltas.encode() == data else "\ufffd")
 
 
+def test_what_follows_a_flush_does_not_complete_the_character_before_it() -> None:
+    detokenizer = Detokenizer(TABLE)
+    first, second = "é".encode()
+    assert detokenizer.push(first) + detokenizer.flush() == "\ufffd"
+    assert detokenizer.num_before(second) == 0
+    assert detokenizer.push(second, *b"a") + detokenizer.flush() == "\ufffda"
+
+
 def test_str_02_the_end_of_a_prompts_character_shows_nothing_of_the_prompt() -> None:
     assert whole(TABLE, [*"速".encode()[2:], *b"ok"]) == "\ufffdok"
 
