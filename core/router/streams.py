@@ -50,10 +50,8 @@ class Choice:
         if self.finish:
             return ()
         if offset == len(self.tokens) and tokens and not self.early:  # as nearly all do
-            if len(tokens) == 1:
-                self.tokens.append(tokens[0].token)
-            else:
-                self.tokens += [sampled.token for sampled in tokens]
+            for sampled in tokens:
+                self.tokens.append(sampled.token)
             self.finish = finish
             return tokens
         last = offset + len(tokens) - 1
