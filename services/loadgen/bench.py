@@ -74,6 +74,7 @@ class Bench:
     def _run_all(self) -> int:
         load, run = self._options.load, self._options.run
         slo_of(run.slo)
+        metrics_urls(run, self._target)
         plans = sweep_plans(load, parse_sweep(run.sweep)) if run.sweep else [("", build_plan(load))]
         for _, plan in plans:
             self._try_bodies(plan)

@@ -74,7 +74,12 @@ def target_of(settings: TargetSettings, environment: Mapping[str, str] = os.envi
 
 
 def metrics_urls(settings: RunSettings, target: Target) -> tuple[str, ...]:
-    """What to sample; nothing if it is not wanted. Raises TargetInvalid."""
+    """What to sample; nothing if it is not wanted. Raises BadLoad and TargetInvalid."""
+    if settings.metrics and settings.no_metrics:
+        raise BadLoad("metrics, no_metrics: one of the two")
+    for url in settings.metrics:
+        if not url.startswith(("http://", "https://")):
+            raise BadLoad(f"metrics: {url!r} is no URL such as http://127.0.0.1:9000/metrics")
     if settings.no_metrics:
         return ()
     return settings.metrics or (f"{address_of(target.url).origin}/metrics",)

@@ -157,5 +157,6 @@ def _troubles(outcome: RunOutcome) -> list[str]:
     if outcome.was_interrupted:
         troubles.insert(0, "the run was interrupted: what was open is cancelled, the rest was not sent")
     if outcome.num_metrics_failures:
-        troubles.append(f"the server's metrics could not be read {outcome.num_metrics_failures} times")
+        text = f"the server's metrics could not be read {outcome.num_metrics_failures} times"
+        troubles.append(f"{text}, first: {outcome.first_metrics_failure}")
     return troubles

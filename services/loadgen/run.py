@@ -52,6 +52,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     records_failure: str  #: why the records are incomplete
     started_at: float  #: seconds since 1970: the zero of all times
     num_metrics_failures: int = 0
+    first_metrics_failure: str = ""
 
 
 class Run:
@@ -196,6 +197,7 @@ class Run:
             records_failure=self._records.failure if self._records is not None else "",
             started_at=self._started_at,
             num_metrics_failures=self._sampler.num_failures,
+            first_metrics_failure=self._sampler.first_failure,
         )
 
 

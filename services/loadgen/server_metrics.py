@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from baton.services.loadgen.answers import one_line
 from baton.services.loadgen.client import tls_context
 from baton.services.loadgen.client_connection import Clock
 from baton.services.loadgen.target import Target, address_of, headers_of
@@ -74,6 +75,7 @@ class MetricsSampler:
     ) -> None:
         """Raises TargetInvalid."""
         self.num_failures = 0
+        self.first_failure = ""
         self._urls = urls
         self._origin = address_of(target.url).origin + "/"
         self._headers = headers_of(target)
@@ -95,8 +97,9 @@ class MetricsSampler:
         try:
             texts = [await self._text(session, url) for url in self._urls]
             self._told(read_metrics(texts, self._clock()))
-        except (aiohttp.ClientError, OSError, ValueError):
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             self.num_failures += 1
+            self.first_failure = self.first_failure or one_line(str(error)) or type(error).__name__
 
     async def _text(self, session: aiohttp.ClientSession, url: str) -> str:
         headers = self._headers if url.startswith(self._origin) else {}

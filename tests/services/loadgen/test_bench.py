@@ -298,6 +298,8 @@ async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
         ((*LOAD, "--model", "x"), "has no model 'x'; it has m"),
         ((*LOAD, "--content", "tokens"), "token ids can be asked for on completions, not in messages"),
         ((*LOAD, "--slo", "ttft=fast"), "--slo: 'ttft=fast': 'fast' is no time such as 2s or 25ms"),
+        ((*LOAD, "--metrics", "h:1/metrics"), "--metrics, --no-metrics: one of the two"),
+        ((*LOAD[:2], "--metrics", "h:1/metrics"), "--metrics: 'h:1/metrics' is no URL such as"),
         ((*LOAD, "--sweep", "x"), "--sweep 'x' is neither rate:A,B,… nor concurrency:A,B,…"),
         ((*LOAD, "--tokenizer", "/nowhere"), "/nowhere"),
         ((*LOAD, "--out", "/proc/nowhere"), "/proc/nowhere: No such file or directory"),

@@ -66,5 +66,6 @@ def test_what_is_no_slo_is_said(text: str) -> None:
 def test_metrics_are_the_servers_unless_told_otherwise() -> None:
     target = target_of(TargetSettings(url="http://h:1/x/v1"), {})
     assert metrics_urls(RunSettings(), target) == ("http://h:1/x/metrics",)
-    assert metrics_urls(RunSettings(metrics=("a", "b")), target) == ("a", "b")
-    assert metrics_urls(RunSettings(metrics=("a",), no_metrics=True), target) == ()
+    others = ("http://a/metrics", "https://b/metrics?x=1")
+    assert metrics_urls(RunSettings(metrics=others), target) == others
+    assert metrics_urls(RunSettings(no_metrics=True), target) == ()

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
+from baton.core.metrics.definitions import figures
 from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, RequestFacts
 from baton.services.loadgen.client_exchange import Exchange
 from baton.services.loadgen.plan import PlannedRequest
@@ -92,6 +94,20 @@ def test_LDG_02_the_same_stream_cut_at_every_byte_gives_the_same_facts() -> None
         for at in range(1, len(data)):
             cut = [*SCHEDULE[:number], (time_s, data[:at]), (time_s, data[at:]), *SCHEDULE[number + 1 :]]
             assert facts_of(cut) == expected
+
+
+def test_LDG_02_every_figure_of_the_fixed_schedule_is_the_exact_one_however_it_is_cut() -> None:
+    single = [(time_s, data[at : at + 1]) for time_s, data in SCHEDULE for at in range(len(data))]
+    for cut in (SCHEDULE, single):
+        sent = {"scheduled_s": -0.02, "dispatched_s": -0.01, "sent_s": 0.0}
+        found = figures(msgspec.structs.replace(facts_of(cut), **sent))
+        assert (found.ttft_s, found.ttft_from_schedule_s) == (0.1, pytest.approx(0.12))
+        assert (found.e2e_s, found.e2e_from_schedule_s) == (0.183, pytest.approx(0.203))
+        assert found.tpot_s == pytest.approx(0.083 / 8)
+        assert found.itl_s == pytest.approx([0.01] * 8)
+        assert found.chunk_gap_s == pytest.approx([0.04] * 2)
+        assert (found.longest_gap_s, found.schedule_lag_s) == (pytest.approx(0.04), 0.02)
+        assert (found.input_tokens, found.cached_tokens, found.output_tokens) == (50, 32, 9)
 
 
 def test_LDG_02_a_chunk_is_stamped_with_the_bytes_that_complete_it() -> None:

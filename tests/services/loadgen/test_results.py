@@ -40,6 +40,7 @@ FACTS = RequestFacts(
     num_output_tokens=2,
     finish_reason="stop",
 )
+METRICS_FAILURES = {"num_metrics_failures": 3, "first_metrics_failure": "404"}
 SAMPLES = (Sample(time_s=0.1, num_queued=2.0), Sample(time_s=1.1, num_queued=0.0, kv_use=0.5))
 
 
@@ -99,10 +100,10 @@ def test_what_is_left_out_of_a_trace_is_said() -> None:
 
 
 def test_what_went_wrong_in_a_run_is_in_its_report() -> None:
-    run = measured(text="a", was_interrupted=True, broken="b", records_failure="r", num_metrics_failures=3)
+    run = measured(text="a", was_interrupted=True, broken="b", records_failure="r", **METRICS_FAILURES)
     first, *rest = make_report(run, target(), options()).warnings
     assert first.startswith("the run was interrupted")
-    assert rest == ["b", "r", "the server's metrics could not be read 3 times"]
+    assert rest == ["b", "r", "the server's metrics could not be read 3 times, first: 404"]
 
 
 def test_files_are_a_report_and_a_table(tmp_path: Path) -> None:

@@ -79,3 +79,4 @@ async def test_a_server_that_stops_answering_leaves_a_gap() -> None:
         await asyncio.gather(task, return_exceptions=True)
     assert queued == [7, 1]
     assert sampler.num_failures == 2
+    assert sampler.first_failure.startswith("500, message='No'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,9 @@ from baton.services.loadgen.html import render
 from tests.services.loadgen.html.conftest import open_report
 from tests.services.loadgen.html.runs import report_of, requests, server_series
 from tests.services.loadgen.html.test_page import HOSTILE
-from tests.support.browser import CONTRAST, FLAWS, MIN_CONTRAST
+from tests.support.browser import CONTRAST, FLAWS, HEIGHT, MIN_CONTRAST
+
+A4_PX = 718  #: what the margins of a browser leave of its width
 
 
 def whole_page() -> str:
@@ -48,6 +51,23 @@ async def test_everything_has_its_place(tmp_path: Path, kind: str, width: int, s
         assert (ground == "rgb(20, 23, 27)") == (scheme == "dark")
         if folder := os.environ.get("BATON_PAGE_PICTURES"):
             await page.screenshot(path=f"{folder}/report-{kind}-{width}-{scheme}.png", full_page=True)
+
+
+async def test_everything_has_its_place_at_widths_between_and_on_paper(tmp_path: Path) -> None:
+    async with open_report(whole_page(), tmp_path) as page:
+        for width in (320, 768, 1000):
+            await resized(page, width)
+            assert await page.evaluate(FLAWS) == [], width
+        await page.emulate_media(media="print")
+        await resized(page, A4_PX)
+        assert await page.evaluate(FLAWS) == []
+
+
+async def resized(page: Any, width: int) -> None:
+    """Returns when the plots are drawn as wide as they are now."""
+    await page.set_viewport_size({"width": width, "height": HEIGHT})
+    await page.wait_for_function("""() => [...document.querySelectorAll("svg.plot")].every((plot) =>
+      Math.abs(plot.viewBox.baseVal.width - plot.getBoundingClientRect().width) < 1)""")
 
 
 async def test_what_is_shown_is_what_the_report_says(tmp_path: Path) -> None:
