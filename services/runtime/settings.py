@@ -51,7 +51,7 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_name: str = "scheduler"  #: the name of its key
     heartbeat_s: float = 1.0  #: how often each side of a link says that it lives
     silence_s: float = 3.5  #: a link that is silent for so long is lost
-    queued_frames: int = 16384  #: in each direction of each link
+    queued_frames: int = 16384  #: in each direction of each link; a router's must hold all its attempts twice
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
