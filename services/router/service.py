@@ -96,14 +96,15 @@ class Front:
         self.process.metrics.add_gauges(self._gauges)
         self.process.driver.perform(Deliver, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
-        self._app = create_app(self.front, config, self._providers(), api_keys)
-        self.server = HttpServer(self._app, self.front, config)
+        self.app = create_app(self.front, config, self._providers(), api_keys)
+        self.server = HttpServer(self.app, self.front, config)
 
     async def start(self) -> None:
         told = self.process.settings.http
         self.process.dial_scheduler()
-        await prepare(self._app)
-        self.process.announce(0, await self.server.start(told.host, told.port))
+        await prepare(self.app)
+        port = await self.server.start(told.host, told.port)
+        self.process.announce(0, port, tokenizer=self.front.model.encoder.library)
 
     async def stop(self) -> None:
         """Take nothing new and end every answer; then wait for what the machine still has to tell others."""

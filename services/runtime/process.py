@@ -81,12 +81,12 @@ class Process:
         self.announce(port)
         self.life.spawn(_until_cancelled(runner.cleanup))
 
-    def announce(self, admin_port: int, http_port: int = 0) -> None:
-        """Log where this process is, and write its run record."""
+    def announce(self, admin_port: int, http_port: int = 0, **told: object) -> None:
+        """Log where this process is and what else is to be told of its start, and write its run record."""
         own = self.own
         gc.collect()
         gc.freeze()  # what the start made stays: the collector need not look at all of it again and again
-        self.life.log.info("serving", address=own.address, admin_port=admin_port, http_port=http_port)
+        self.life.log.info("serving", address=own.address, admin_port=admin_port, http_port=http_port, **told)
         if self.settings.service.run_folder:
             record = RunRecord(own.name, own.epoch, os.getpid(), own.address, admin_port, http_port)
             write_record(Path(self.settings.service.run_folder), record)

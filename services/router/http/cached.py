@@ -19,6 +19,10 @@ class CachedAnswer:
         self._body: bytes | None = None
         self._etag = ""
 
+    @property
+    def is_made(self) -> bool:
+        return self._body is not None
+
     async def prepare(self) -> bytes:
         """Make the bytes, where that has not been done: at the latest when they are asked for."""
         if self._body is None:

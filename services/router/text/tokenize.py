@@ -50,6 +50,7 @@ class PromptEncoder:
 
     def __init__(self, tokenizer_json: str, table: TokenTable, template: ChatTemplate | None, hash_key: bytes) -> None:
         self._text_tokens = TextTokens(tokenizer_json, table.control.values())
+        self.library = self._text_tokens.library
         self._control = ControlTokens(tuple(table.control.values()))
         self._table = table
         self._max_piece_bytes = table.max_piece_bytes

@@ -40,7 +40,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def tokens(tokenizer: Tokenizer) -> TextTokens:
     tokens = TextTokens(tokenizer.to_str(), NAMES)
-    assert tokens.is_fast
+    assert tokens.library == "fastokens"
     return tokens
 
 
@@ -69,7 +69,7 @@ def test_a_text_that_the_fast_one_refuses_is_the_references(tokens: TextTokens) 
 def test_a_kind_that_the_fast_one_does_not_know_is_the_references() -> None:
     unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0), ("b", -2.0)], unk_id=0))
     tokens = TextTokens(unigram.to_str(), [])
-    assert not tokens.is_fast
+    assert tokens.library == "tokenizers"
     assert array.array("i", tokens.ids("ab")).tolist() == unigram.encode("ab").ids
 
 
@@ -80,7 +80,7 @@ def test_one_probe_with_other_ids_is_enough_to_leave_it(
     monkeypatch.setattr(fastokens, "Tokenizer", Liar)
     Liar.about = PROBES[probe]
     tokens = TextTokens(tokenizer.to_str(), NAMES)
-    assert not tokens.is_fast
+    assert tokens.library == "tokenizers"
     assert tokens.ids("the fox") == tokens.reference_ids("the fox", False, False)
 
 
