@@ -72,6 +72,13 @@ def test_only_its_own_style_and_script_may_run_and_nothing_may_load() -> None:
         assert sign not in text, sign
 
 
+def test_the_title_names_the_model_if_there_is_one() -> None:
+    report = report_of([])
+    nameless = msgspec.structs.replace(report, run=msgspec.structs.replace(report.run, model=""))
+    assert "<title>example/some-model-0.6b: load report</title>" in render([report], [[]])
+    assert "<title>load report</title>" in render([nameless], [[]])
+
+
 def test_without_a_report_or_with_facts_of_another_number_there_is_no_page() -> None:
     with pytest.raises(ValueError, match="at least one report"):
         render([], [])
