@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 24)]  #: of tokens; what no answer has would be no figure either
 
 
 class Shape(msgspec.Struct, gc=False):
@@ -12,17 +14,17 @@ class Shape(msgspec.Struct, gc=False):
 
 
 class InputDetails(Shape):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class UsageBody(Shape):
     """Of chat and completions, or by the other two names, of responses."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: InputDetails | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
     input_tokens_details: InputDetails | None = None
 
 

@@ -178,7 +178,9 @@ def error_text(answer: ErrorBody) -> str:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())[:SHOWN_CHARS]
+    """Without what a terminal would obey."""
+    shown = " ".join(text.split())[:SHOWN_CHARS]
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in shown)
 
 
 EVENT_READERS: dict[Endpoint, Callable[[bytes], Said]] = {

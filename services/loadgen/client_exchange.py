@@ -182,14 +182,14 @@ class Exchange:
             self._num_cached_tokens = known(details.cached_tokens, None, self._num_cached_tokens)
 
     def _tokens_of_chunk(self, said: Said) -> int:
-        """What the server has counted since the last chunk, if it has said so from the first one on."""
+        """What the server has counted since the last chunk, if it has said so from the first one on and never less."""
         if not self._chunks and said.usage is not None:
             self._num_told_tokens = 0
         if said.usage is None or self._num_told_tokens == UNKNOWN or self._num_output_tokens == UNKNOWN:
             return UNKNOWN
         num_tokens = self._num_output_tokens - self._num_told_tokens
         self._num_told_tokens = self._num_output_tokens
-        return num_tokens
+        return num_tokens if num_tokens >= 0 else UNKNOWN
 
     def _end_body(self, now: float) -> None:
         """The response is over, and no end marker had come."""

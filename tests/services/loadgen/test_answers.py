@@ -110,3 +110,14 @@ def test_the_body_of_an_error_is_told_in_one_line_whatever_it_is() -> None:
     assert read_error(b'{"detail":"no"}') == '{"detail":"no"}'
     assert read_error(b"\xff") == "\N{REPLACEMENT CHARACTER}"
     assert len(read_error(b"x" * 1000)) == 200
+
+
+def test_nothing_that_a_server_says_is_a_command_to_a_terminal() -> None:
+    assert read_error(b"a\x1b[31mb\n\tc\x07") == "a\N{REPLACEMENT CHARACTER}[31mb c\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 40, 1.5, "2"])
+def test_counts_that_no_answer_has_are_no_answer(count: object) -> None:
+    fields = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": count}}
+    with pytest.raises(AnswerMalformed, match="completion_tokens"):
+        said(Endpoint.CHAT, fields)

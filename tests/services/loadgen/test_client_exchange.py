@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from baton.core.metrics.chunk_tokens import chunk_tokens
 from baton.core.metrics.definitions import figures
 from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, RequestFacts
 from baton.services.loadgen.client_exchange import Exchange
@@ -130,6 +131,14 @@ def test_tokens_are_known_for_each_chunk_where_usage_comes_with_each() -> None:
     facts = at_once(stream_of([*events, DONE]))
     assert [chunk.num_tokens for chunk in facts.chunks] == [1, 3]
     assert facts.num_output_tokens == 5
+
+
+def test_counts_that_become_less_count_no_chunk() -> None:
+    counts = (3, 1, 5)
+    events = [chat_event("ab", usage={"prompt_tokens": 4, "completion_tokens": count}) for count in counts]
+    facts = at_once(stream_of([*events, chat_event("", "stop"), DONE]))
+    assert min(chunk.num_tokens for chunk in facts.chunks) == UNKNOWN
+    assert chunk_tokens(facts) == (2, 1, 2)
 
 
 def test_tokens_of_a_chunk_are_not_guessed_where_usage_comes_with_the_last_one_alone() -> None:
