@@ -14,14 +14,14 @@ import msgspec
 import uvloop
 
 from baton.core.errors import ServingError
-from baton.core.metrics.facts import Failure, Phase, RequestFacts
-from baton.services.loadgen.plan import Plan, PlannedRequest, phases
+from baton.core.metrics.facts import Phase, RequestFacts
+from baton.services.loadgen.plan import Plan, phases
 from baton.services.loadgen.run_records import Records
 from baton.services.loadgen.run_shares import num_workers_for, share
 from baton.services.loadgen.run_worker import WorkerProcess
 from baton.services.loadgen.server_metrics import MetricsSampler, Sample
 from baton.services.loadgen.target import Target
-from baton.services.loadgen.worker_messages import Begin
+from baton.services.loadgen.worker_messages import Begin, unsent_facts
 
 START_LEAD_S = 0.1  #: between saying when a phase starts and its start
 STOP_GRACE_S = 5.0  #: what the workers have to cancel and tell what is open
@@ -77,6 +77,7 @@ class Run:
         self._started_at = time.time()
         self._stopping = asyncio.Event()  #: interrupted, or a worker broke
         self._was_interrupted = False
+        self._gives_up = False  #: interrupted twice: no worker is waited for
         self._sampler = MetricsSampler(options.metrics_urls, target, options.metrics_every_s, self.clock, sampled)
         self._workers = self._make_workers()
 
@@ -86,7 +87,8 @@ class Run:
 
     def interrupt(self) -> None:
         """Stop: what is open is cancelled and told, the rest is told as unsent. The second time, at once."""
-        if self._was_interrupted:
+        self._gives_up = self._was_interrupted
+        if self._gives_up:
             for worker in self._workers:
                 worker.kill()
         self._was_interrupted = True
@@ -162,11 +164,13 @@ class Run:
     async def _end(self, detail: str) -> None:
         for worker in self._workers:
             worker.stop(detail)
+            if self._gives_up:  # it came before there was a process
+                worker.kill()
         await asyncio.gather(*(worker.ended(STOP_GRACE_S) for worker in self._workers))
         now = self.clock()
         for worker in self._workers:
             cause = f"{worker.broken or 'its worker told nothing of it'}; whether it was sent is not known"
-            self._told([untold(request, cause, now) for request in worker.missing])
+            self._told([unsent_facts(request, worker.number, now, cause, now) for request in worker.missing])
         if self._records is not None:
             self._records.close()
 
@@ -199,21 +203,6 @@ class Run:
             num_metrics_failures=self._sampler.num_failures,
             first_metrics_failure=self._sampler.first_failure,
         )
-
-
-def untold(request: PlannedRequest, cause: str, now: float) -> RequestFacts:
-    """Of a request whose worker is gone."""
-    return RequestFacts(
-        index=request.index,
-        phase=request.phase,
-        session=request.session,
-        turn=request.turn,
-        wanted_output_tokens=request.max_tokens,
-        scheduled_s=now,
-        done_s=now,
-        failure=Failure.UNSENT,
-        detail=cause,
-    )
 
 
 def run_to_end(make: Callable[[], Run]) -> RunOutcome:

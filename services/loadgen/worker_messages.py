@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.metrics.facts import Phase, RequestFacts
+from baton.core.metrics.facts import Failure, Phase, RequestFacts
 from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.target import Target
 
@@ -87,3 +87,19 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
         return await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
+
+
+def unsent_facts(request: PlannedRequest, worker: int, scheduled_s: float, cause: str, now: float) -> RequestFacts:
+    """Of a request that this worker gave up, or of which it told nothing."""
+    return RequestFacts(
+        index=request.index,
+        phase=request.phase,
+        session=request.session,
+        turn=request.turn,
+        worker=worker,
+        wanted_output_tokens=request.max_tokens,
+        scheduled_s=scheduled_s,
+        done_s=now,
+        failure=Failure.UNSENT,
+        detail=cause,
+    )

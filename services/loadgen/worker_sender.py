@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from baton.core.metrics.facts import Failure, Phase, RequestFacts
+from baton.core.metrics.facts import Phase, RequestFacts
 from baton.services.loadgen.client import Client
 from baton.services.loadgen.client_connection import Clock
 from baton.services.loadgen.client_exchange import Exchange
 from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.target import BodyOf, Target, Turn
 from baton.services.loadgen.worker_bodies import PreparedBodies
-from baton.services.loadgen.worker_messages import Begin
+from baton.services.loadgen.worker_messages import Begin, unsent_facts
 from baton.services.loadgen.worker_schedule import Schedule, opening_times
 
 SPARE_S = 0.002  #: bodies are prepared only while nothing is due for so long
@@ -61,9 +61,7 @@ class Sender:
         self._not_begun.clear()
         self._client.cancel_all(detail)
         for request, scheduled_s in rest:
-            exchange = self._exchange_of(request, scheduled_s)
-            exchange.fail(Failure.UNSENT, detail, now)
-            self._told(exchange.facts())
+            self._told(unsent_facts(request, self._begin.worker, scheduled_s, detail, now))
 
     async def close(self) -> None:
         self._cancel_handles()

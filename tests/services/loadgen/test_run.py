@@ -141,6 +141,18 @@ async def test_LDG_04_an_interrupted_run_tells_what_is_done_cancelled_and_unsent
     assert len(records.path.read_bytes().splitlines()) == 40
 
 
+async def test_a_run_that_is_interrupted_twice_waits_for_no_worker() -> None:
+    """Not even for one that is started afterwards and never answers."""
+    told: list[RequestFacts] = []
+    options = RunOptions(maker="signal:pause", num_workers=1)
+    made = Run(plan_of(3), Target(url="http://127.0.0.1:9", model="m"), options, told.extend)
+    made.interrupt()
+    made.interrupt()
+    outcome = await made.run()
+    assert (outcome.was_interrupted, outcome.broken) == (True, "")
+    assert [facts.failure for facts in told] == [Failure.UNSENT] * 3
+
+
 async def test_a_measured_phase_ends_when_its_time_is_over() -> None:
     never = asyncio.Event()
     async with StubServer(lambda asked: [Until(never)]) as server:
