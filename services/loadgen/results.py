@@ -35,6 +35,8 @@ REPORT, TABLE, RECORDS, PAGE = "report.json", "summary.csv", "requests.jsonl", "
 NOT_TOLD = ("url", "header", "out", "sweep", "compat", "max_failed", "metrics", "no_metrics", "no_live")
 PATHS = ("trace", "lengths_from", "tokenizer")
 
+ServerSeries = dict[str, tuple[tuple[float, float], ...]]  #: figure → (time, value)
+
 
 class Measured(NamedTuple):
     """One run that is over."""
@@ -63,6 +65,7 @@ def check_folder(folder: Path) -> None:
 def make_report(measured: Measured, target: Target, options: Options) -> Report:
     """What the run was and what it gave. Raises BadLoad."""
     slo, facts, outcome = slo_of(options.run.slo), measured.facts, measured.outcome
+    server_series = _server_series(measured.samples)
     settings = {name: value for part in options for name, value in _told(part).items()}
     return Report(
         label=measured.label,
@@ -80,8 +83,8 @@ def make_report(measured: Measured, target: Target, options: Options) -> Report:
         summary=summarize(facts, slo),
         series=over_time(facts),
         compat=tuple(compat(tool, facts, slo) for tool in options.run.compat),
-        server_series=_server_series(measured.samples),
-        warnings=tuple([*_cautions(measured, target), *_troubles(outcome)]),
+        server_series=server_series,
+        warnings=(*_cautions(measured, target), *_silences(measured.samples, server_series), *_troubles(outcome)),
     )
 
 
@@ -143,7 +146,13 @@ def _cautions(measured: Measured, target: Target) -> list[str]:
     return cautions
 
 
-def _server_series(samples: Sequence[Sample]) -> dict[str, tuple[tuple[float, float], ...]]:
+def _silences(samples: Sequence[Sample], server_series: ServerSeries) -> list[str]:
+    if not samples or server_series:
+        return []
+    return ["the server's metrics say neither its queue nor its KV use: --metrics names other addresses"]
+
+
+def _server_series(samples: Sequence[Sample]) -> ServerSeries:
     series = {}
     for name in ("num_queued", "num_running", "kv_use"):
         points = [(sample.time_s, value) for sample in samples if (value := getattr(sample, name)) is not None]

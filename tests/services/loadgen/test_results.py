@@ -78,6 +78,12 @@ def test_what_the_server_said_of_itself_is_a_series_for_each_figure_that_it_said
     assert report.server_series == {"num_queued": ((0.1, 2.0), (1.1, 0.0)), "kv_use": ((1.1, 0.5),)}
 
 
+def test_metrics_that_say_nothing_of_queue_and_memory_are_noted() -> None:
+    for samples, num_notes in (((Sample(time_s=0.1),), 1), ((), 0), (SAMPLES, 0)):
+        report = make_report(measured(text="a")._replace(samples=samples), target(), options())
+        assert ["neither its queue nor its KV use" in text for text in report.warnings] == [True] * num_notes
+
+
 def test_lengths_that_may_not_be_those_asked_for_are_said() -> None:
     assumed = "prompts without --tokenizer: each word is taken for one token"
     ids = ContentSettings(kind=ContentKind.TOKENS)
