@@ -14,13 +14,30 @@ from baton.services.router.api.bodies import ChatBody
 from baton.services.router.config import HttpConfig
 from baton.services.router.errors import ApiError
 from baton.services.router.http.body import decode_body
-from baton.services.router.json_bounds import MAX_NODES, MAX_VALUES, excess, string_end
+from baton.services.router.json_bounds import (
+    MAX_DIGITS,
+    MAX_NODES,
+    MAX_VALUES,
+    PIECE_BYTES,
+    excess,
+    string_end,
+)
 from tests.services.router.rig import Rig
 
 MOST_BYTES = HttpConfig(("tiny",)).max_body_bytes
 SOME_BYTES = 1 << 20  #: where the answer is as long as the body
 CHAT = '{"model":"tiny","max_tokens":4,"messages":[{"role":"user","content":"x"}],'
 ARGUMENTS = '{"model":"tiny","messages":[{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":'
+
+#: one message
+CALLS = (
+    '{"role":"assistant","tool_calls":['
+    + ",".join(
+        f'{{"id":"{index}","type":"function","function":{{"name":"f","arguments":"{{\\"a\\":[{"1," * 2000}1]}}"}}}}'
+        for index in range(20)
+    )
+    + "]}"
+)
 
 
 class Huge(NamedTuple):
@@ -76,6 +93,9 @@ HUGE = {
                         400, "too_many"),
     "a long call": Huge("/v1/chat/completions", ARGUMENTS + '{"name":"f","arguments":"{\\"a\\":[', "1,", '1]}"}}]}]}',
                         400, "too_many"),
+    "many calls": Huge("/v1/chat/completions", '{"model":"tiny","messages":[', CALLS + ",", "]}", 400, "too_many"),
+    "long numbers": chat('"guided_json":{"enum":[', "9" * 4000 + ",", "]}", 400, "too_many"),
+    "long numbers in texts": chat('"guided_json":{"enum":["', "9" * 4000 + '","', '"]}', 422, "invalid_grammar"),
     "input": Huge("/v1/responses", '{"model":"tiny","input":"', "x", '"}', 400, "context_length_exceeded"),
     "items": Huge("/v1/responses", '{"model":"tiny","input":[', '{"role":"user","content":""},', "]}", 400, "too_many"),
     "metadata": Huge("/v1/responses", '{"model":"tiny","input":"x","max_output_tokens":1,"metadata":{', '"k":"",', "}}",
@@ -153,6 +173,21 @@ def test_api_06_what_a_body_is_made_of_is_counted_outside_of_its_texts(
     with pytest.raises(ApiError, match=f"the body has more than {what}") as raised:
         decode_body(body_of(most + 1), ChatBody)
     assert (raised.value.status, raised.value.code) == (400, "too_many")
+
+
+@pytest.mark.parametrize("num_before", [0, MAX_NODES, PIECE_BYTES - 500, PIECE_BYTES - 1, 3 * PIECE_BYTES])
+def test_api_06_a_number_has_so_many_digits_at_most(num_before: int) -> None:
+    before, after = b"[" + b" " * num_before, b" " * MAX_NODES + b"]"
+    number = b"9" * MAX_DIGITS
+    assert excess(before + number + b"," + number + after) == ""
+    assert excess(before + b'"' + 4 * number + b'"' + after) == ""
+    assert excess(before + b"8" + number + after) == f"a number of more than {MAX_DIGITS} digits"
+
+
+def test_api_06_several_texts_are_bounded_together() -> None:
+    half = b"[" + b"1," * (MAX_VALUES // 2) + b"1]"
+    assert excess(half) == ""
+    assert excess(half, half) == f"more than {MAX_VALUES} values"
 
 
 @pytest.mark.parametrize("inside", [b"", b"x" * 70_000, b'\\"', b"\\\\", b'\\"' * 5000, b"a\\\\" * 5000 + b'\\"'])

@@ -88,6 +88,9 @@ def check_turns(turns: Sequence[Turn], limits: ToolLimits) -> None:
 
     Ids may come again in later messages, as some clients count from 0 in each.
     """
+    arguments = [call.function.arguments for turn in turns for call in turn.tool_calls]
+    if too_many := excess(*(text.encode(errors="surrogatepass") for text in arguments)):
+        raise ToolsRefused(f"messages has {too_many} in the arguments of its tool_calls", "messages", "too_many")
     called: set[str] = set()
     for index, turn in enumerate(turns):
         param = f"messages[{index}]"
@@ -121,8 +124,6 @@ def _check_call(call: ToolCall, param: str, ids: set[str]) -> None:
     if not call.function.name:
         raise ToolsRefused(f"{param}.function.name is empty", f"{param}.function.name", "empty")
     param += ".function.arguments"
-    if too_many := excess(call.function.arguments.encode(errors="surrogatepass")):
-        raise ToolsRefused(f"{param} has {too_many}", param, "too_many")
     if arguments_object(call.function.arguments) is None:
         raise ToolsRefused(f"{param} is {shown(call.function.arguments)}, must be a JSON object", param, "invalid_json")
 

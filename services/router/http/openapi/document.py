@@ -16,14 +16,15 @@ from baton.services.router.http.openapi.ranges import ranges
 from baton.services.router.http.openapi.schemas import Schema, components, reference
 from baton.services.router.http.openapi.statuses import ERRORS, HEADERS, OF_ANY_ROUTE, OF_EVERY_BODY, WITH_KEYS
 from baton.services.router.http.routes import Route
-from baton.services.router.json_bounds import MAX_NODES, MAX_VALUES
+from baton.services.router.json_bounds import MAX_DIGITS, MAX_NODES, MAX_VALUES
 
 JSON, EVENTS = "application/json", "text/event-stream"
 DESCRIPTION = f"""Serves one language model with prefill and decode on separate executors.
 
 A field that is not listed is refused with a 400 that names it; `null` means the default. Paths and methods that are not
 listed are answered with 404 and 405 and the same error object; 405 comes with `Allow`. A body has at most {MAX_NODES}
-objects, lists and members of objects, and at most {MAX_VALUES} values in all."""
+objects, lists and members of objects, at most {MAX_VALUES} values in all, and no number of more than
+{MAX_DIGITS} digits."""
 STREAM = """With `stream`: server-sent events, each as in the schema. A failure after the first event is an event of its
 own, and then the stream ends{done}."""
 DONE = {"const": "[DONE]"}
