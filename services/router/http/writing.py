@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Protocol, runtime_checkable
 
 from aiohttp import HttpVersion11, web
@@ -83,6 +83,14 @@ class AnswerWriter:
         self.response = response
         await self._written(response.prepare(self._request), 0)
         await self._written(response.write_eof(), response.content_length or 0)
+
+    async def send_pieces(self, response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
+        """A whole answer of a known length."""
+        self.response = response
+        await self._written(response.prepare(self._request), 0)
+        for piece in pieces:
+            await self._written(response.write(piece), len(piece))
+        await self._written(response.write_eof(), 0)
 
     async def _written(self, writing: Awaitable[object], num_bytes: int) -> None:
         """Without a timer where the socket's buffer has so much room that nothing waits."""

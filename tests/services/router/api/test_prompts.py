@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
 
 from baton.core.errors import Reason
+from baton.services.router.api.tokenizing import PIECE_TOKENS
 from baton.services.router.text.model_folder import RouterModel
 from tests.services.router.rig import Rig, open_rig
+from tests.support.raw_http import asked_and_not_read
 
 MESSAGES = [{"role": "user", "content": "x"}]
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -178,6 +181,27 @@ async def test_tokenize_and_detokenize_are_inverse_and_agree_with_prompts(rig: R
     _, chat = await rig.post("/tokenize", {"messages": messages})
     _, answer = await rig.chat(messages=messages)
     assert chat["count"] == answer["usage"]["prompt_tokens"]
+
+
+async def test_the_tokens_of_a_long_text_come_in_pieces_and_are_all_there(rig: Rig) -> None:
+    for num_tokens in (0, 1, PIECE_TOKENS - 1, PIECE_TOKENS, 2 * PIECE_TOKENS + 1):
+        text = ("abé" * num_tokens).encode()[:num_tokens].decode(errors="replace")
+        _, told = await rig.post("/tokenize", {"prompt": text, "return_token_strs": True})
+        assert told["tokens"] == list(text.encode())
+        assert told["count"] == len(told["token_strs"]) == len(told["tokens"])
+        assert told["token_strs"][:2] == ["a", "b"][:num_tokens]
+
+
+async def test_who_does_not_read_its_tokens_is_cut_off(model: RouterModel, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "baton.router.access")
+    async with open_rig(model, stop_grace_s=0.5, stall_timeout_s=0.1) as rig:
+        # each character has two tokens, each with a long name: several megabytes, more than the sockets' buffers hold
+        asked = {"prompt": "é" * 200_000, "return_token_strs": True}
+        with asked_and_not_read(rig.port, "/tokenize", asked):
+            while not caplog.records:
+                async with rig.http.get(rig.url + "/health") as response:
+                    assert response.status == 200
+    assert [record.fields["code"] for record in caplog.records] == ["stalled"]
 
 
 @pytest.mark.parametrize(
