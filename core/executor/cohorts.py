@@ -39,16 +39,14 @@ class Cohorts:
 
     def record(self, step: LaunchedStep, result: StepResult) -> None:
         """Count a step that is done; one without decodes is none of these."""
-        batch = activated = 0
-        for sequence, item in zip(step.sequences, step.plan.items, strict=True):
-            if item.start >= sequence.group.work.num_tokens:
-                batch += 1
-                activated += item.start == sequence.group.work.num_tokens
+        batch = step.num_decodes
         if not batch:
             return
         key = CohortKey(max(batch, result.padded_batch), batch < len(step.plan.items))
-        cohort = self.by_key.setdefault(key, Cohort())
+        cohort = self.by_key.get(key)
+        if cohort is None:
+            cohort = self.by_key[key] = Cohort()
         cohort.num_steps += 1
         cohort.num_sequences += batch
-        cohort.num_activated += activated
+        cohort.num_activated += step.num_activated
         cohort.duration_s += result.duration_s

@@ -25,6 +25,8 @@ class _Builder:
         self.items: list[StepItem] = []
         self.owned: list[Sequence] = []
         self.borrowed: list[bytes] = []
+        self.num_decodes = 0
+        self.num_activated = 0
 
 
 def launch(state: ExecutorState, draft: Draft) -> None:
@@ -43,7 +45,9 @@ def launch(state: ExecutorState, draft: Draft) -> None:
         state.next_step_id(), tuple(state.dropped), tuple(builder.new), tuple(builder.copies), tuple(builder.items)
     )
     state.dropped = []
-    state.steps.append(LaunchedStep(plan, [item.sequence for item in draft.items], builder.owned, builder.borrowed))
+    step = LaunchedStep(plan, [item.sequence for item in draft.items], builder.owned, builder.borrowed)
+    step.num_decodes, step.num_activated = builder.num_decodes, builder.num_activated
+    state.steps.append(step)
     state.counters["steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
@@ -61,7 +65,7 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     state.steps.popleft()
     state.counters["steps_done"] += 1
     cohorts.record(step, result)
-    state.counters["tokens_sampled"] += sum(len(done.sampled) for done in result.items)
+    state.counters["tokens_sampled"] += sum([len(done.sampled) for done in result.items])
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)
     for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
@@ -91,27 +95,37 @@ def on_step_failed(state: ExecutorState, event: StepFailed) -> None:
 
 def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
     sequence = item.sequence
-    fresh = array("i")
+    new_blocks = b""
+    if item.grows:
+        new_blocks = state.memory.pool.allocate(1)
+        sequence.block_ids.frombytes(new_blocks)
     if not sequence.on_device:
         builder.new.append(_introduce(sequence))
         sequence.on_device = True
-        fresh = sequence.block_ids
-    if sequence.compute is Compute.WAITING:
-        sequence.move(Compute.RUNNING)
-    if item.grows:
-        grown = array("i", state.memory.pool.allocate(1))
-        sequence.block_ids += grown
-        fresh = sequence.block_ids if fresh is sequence.block_ids else grown
-    sequence.group.marks.first("launched", state.now)
-    new_blocks = fresh.tobytes()
+        sequence.group.marks.first("launched", state.now)
+        new_blocks = sequence.block_ids.tobytes()
     builder.items.append(
         StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, new_blocks, item.num_scores)
     )
     sequence.num_scheduled = item.start + item.num_tokens
-    sequence.num_pending += 1 if item.num_samples else 0
-    writer.ask_for_receiver(state, sequence.group)
+    if item.num_samples:
+        sequence.num_pending += 1
     ownership.own(sequence)
     builder.owned.append(sequence)
+    num_prompt_tokens = sequence.group.work.num_tokens
+    if item.start < num_prompt_tokens:
+        _commit_chunk(state, item)
+    else:
+        builder.num_decodes += 1
+        builder.num_activated += item.start == num_prompt_tokens
+
+
+def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
+    """What a part of a prompt changes besides."""
+    sequence = item.sequence
+    if sequence.compute is Compute.WAITING:
+        sequence.move(Compute.RUNNING)
+    writer.ask_for_receiver(state, sequence.group)
     if sequence.num_scheduled >= sequence.group.work.num_tokens:
         state.queue.remove(sequence.seq_id)
     state.note_demand(sequence)
@@ -164,8 +178,10 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
         return
     group = sequence.group
     sequence.num_computed = item.start + done.num_computed
-    sequence.num_pending -= 1 if done.sampled else 0
-    if item.start < group.work.num_tokens:
+    if done.sampled:
+        sequence.num_pending -= 1
+    is_decode = item.start >= group.work.num_tokens
+    if not is_decode:
         ownership.count_prompt_tokens(state, group, done.num_computed)
         state.counters["prompt_tokens_computed"] += done.num_computed
     if done.scores is not None:
@@ -173,12 +189,13 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
     tokens.publish_computed(state, sequence)
     if done.grammar_failed:  # the request fails as a whole, however far its other choices are
         placing.fail(state, group, Reason.GRAMMAR_FAILED)
+    elif is_decode:
+        if tokens.accept_token(state, sequence, done.sampled[0]):
+            ownership.end_sequence(state, sequence)
     elif sequence.num_computed < group.work.num_tokens:
         writer.advance(state, group)
-    elif item.start < group.work.num_tokens:
+    else:
         _apply_prompt_end(state, sequence, done)
-    elif tokens.accept_token(state, sequence, done.sampled[0]):
-        ownership.end_sequence(state, sequence)
 
 
 def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult) -> None:

@@ -57,6 +57,17 @@ class Outbox:
             entry = entries[record.id, record.choice] = _Entry(record.offset)
         entry.extend(record)
 
+    def add_token(
+        self, router: Life, key: tuple[AttemptId, int], offset: int, sampled: SampledToken, finish: str
+    ) -> None:
+        """The same for one more token of a choice, as nearly all records are."""
+        entries = self._box(router).entries
+        entry = entries.get(key)
+        if entry is None:
+            entry = entries[key] = _Entry(offset)
+        entry.tokens.append(sampled)
+        entry.finish = finish
+
     def fail(self, router: Life, work_id: AttemptId, reason: Reason, detail: str) -> None:
         """The attempt is over without an end; told after its last tokens."""
         self._box(router).failures.append(AttemptFailed(work_id, reason, detail))

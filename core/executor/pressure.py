@@ -12,7 +12,7 @@ from baton.core.wire.messages import Reclaim
 
 def make_room(state: ExecutorState) -> None:
     """Before a plan: see that sequences at the end of their blocks get one, oldest first."""
-    needing = sum(1 for s in state.running.values() if s.can_decode and needs_block(state, s))
+    needing = len([s for s in state.running.values() if needs_block(state, s) and s.can_decode])
     short = needing - state.memory.growable
     if short <= 0:
         return
@@ -37,11 +37,7 @@ def make_room(state: ExecutorState) -> None:
 def headroom(state: ExecutorState) -> int:
     """Blocks not to be granted: one for each running sequence that may outgrow what it holds."""
     size = state.layout.block_size
-    return sum(
-        1
-        for s in state.running.values()
-        if len(s.block_ids) * size < s.group.work.num_client_tokens + s.group.work.sampling.max_tokens - 1
-    )
+    return len([s for s in state.running.values() if len(s.block_ids) * size < s.max_len - 1])
 
 
 def _coming(state: ExecutorState) -> int:

@@ -80,8 +80,10 @@ class Sequence:
         "chain_intact",
         "choice",
         "compute",
+        "first_output",
         "group",
         "hashes",
+        "max_len",
         "num_computed",
         "num_owners",
         "num_pending",
@@ -98,6 +100,8 @@ class Sequence:
         self.seq_id = seq_id
         self.group = group
         self.choice = choice
+        self.first_output = group.work.num_client_tokens  #: position of the first output
+        self.max_len = self.first_output + group.work.sampling.max_tokens  #: tokens that it may have at most
         self.tokens = array("i", group.work.prompt)  #: prompt, then known outputs
         self.block_ids = array("i", block_ids)  #: in order of position
         self.num_computed = 0  #: positions [0, num_computed) have KV, proven
@@ -126,15 +130,9 @@ class Sequence:
         return self.num_scheduled == 0 and self.group.kind is Kind.PREFILL and self.group.outgoing is None
 
     @property
-    def num_outputs(self) -> int:
-        """Output tokens in the client's count that are known or being sampled."""
-        return len(self.tokens) + self.num_pending - self.group.work.num_client_tokens
-
-    @property
     def can_decode(self) -> bool:
-        """Whether one more token may be scheduled."""
-        known = len(self.tokens) + self.num_pending
-        return self.num_scheduled < known and self.num_outputs < self.group.work.sampling.max_tokens
+        """Whether one more token may be scheduled: of what is known or being sampled, something has no KV yet."""
+        return self.num_scheduled < len(self.tokens) + self.num_pending < self.max_len
 
 
 class SequenceGroup:

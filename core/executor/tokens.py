@@ -47,16 +47,20 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
 
 def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
     """Append one token and tell the router; returns its finish. The caller ends the sequence."""
-    group = sequence.group
-    group.marks.first("first_token", state.now)
+    group, work = sequence.group, sequence.group.work
+    if not sequence.outputs:
+        group.marks.first("first_token", state.now)
     group.marks.last("last_token", state.now)
+    offset = len(sequence.tokens) - sequence.first_output
     sequence.tokens.append(sampled.token)
     sequence.outputs.append(sampled)
-    offset = len(sequence.tokens) - group.work.num_client_tokens - 1
-    finish = group.work.sampling.finish(sampled.token, offset + 1)
-    scores = scores_with(group, sequence.choice, offset)
-    record = Record(group.work_id, sequence.choice, offset, (sampled,), finish, cached, scores)
-    state.outbox.add(group.work.router, record)
+    finish = work.sampling.finish(sampled.token, offset + 1)
+    choice = sequence.choice
+    if offset == work.num_prior:
+        scores = scores_with(group, choice, offset)
+        state.outbox.add(work.router, Record(group.work_id, choice, offset, (sampled,), finish, cached, scores))
+    else:
+        state.outbox.add_token(work.router, (group.work_id, choice), offset, sampled, finish)
     return finish
 
 

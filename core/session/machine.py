@@ -2,14 +2,14 @@
 
 The dialing end knocks with a number of its own, the accepting end answers with the number of the session: as each end
 numbers what it begins, no frame that was doubled, delayed or lost can join the halves of two sessions. Inside a session
-messages are numbered, so a loss shows with the next message or the next heartbeat, and the answer to any loss is the
-same: the session is reset, both machines see PeerDown and PeerUp, and start with their inventories. A duplicate is
-dropped by its number, a frame of an old session by its session.
+frames with messages are numbered, so a loss shows with the next one or the next heartbeat, and the answer to any loss
+is the same: the session is reset, both machines see PeerDown and PeerUp, and start with their inventories. A duplicate
+is dropped by its number, a frame of an old session by its session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -104,13 +104,15 @@ class Session:
         self.next_wake = now + self._timing.heartbeat_s
         return [self._transmit(f.Hello(f.PROTOCOL_VERSION, self._knocked, encode_peer(self._own)))]
 
-    def say(self, body: bytes) -> list[Outcome]:
-        """Send the next message; dropped without a session (the next one starts with inventories)."""
+    def say(self, bodies: Sequence[bytes]) -> list[Outcome]:
+        """Send the next messages; dropped without a session (the next one starts with inventories)."""
         if self.peer is None:
             return []
-        frame = f.Data(self._session, self._num_sent, body)
-        self._num_sent += 1
-        return [self._transmit(frame)]
+        out: list[Outcome] = []
+        for batch in f.batches(bodies):
+            out.append(self._transmit(f.Data(self._session, self._num_sent, batch)))
+            self._num_sent += 1
+        return out
 
     def reset(self, reason: str, now: float) -> list[Outcome]:
         """End the session because of what this end saw; a new one follows."""
@@ -164,16 +166,16 @@ class Session:
         if frame.number < self._num_heard:
             return []
         if frame.number > self._num_heard:
-            return self.reset(f"message {self._num_heard} is missing", now)
+            return self.reset(f"frame {self._num_heard} is missing", now)
         self._num_heard += 1
-        return [Heard(frame.body)]
+        return list(map(Heard, frame.bodies))
 
     def _hear_beat(self, frame: f.Beat, now: float) -> list[Outcome]:
         if not self._is_current(frame.session):
             return self._stranger(frame.session)
         self._silent_at = now + self._timing.silence_s
         if frame.num_sent > self._num_heard:
-            return self.reset(f"message {self._num_heard} is missing", now)
+            return self.reset(f"frame {self._num_heard} is missing", now)
         return []
 
     def _hear_hello(self, frame: f.Hello, now: float) -> list[Outcome]:

@@ -67,6 +67,7 @@ class Node:
         self._dialed: dict[str, Peer] = {}  #: link → whom it was opened for
         self._numbers = count(1)  #: of hellos and sessions
         self._epochs: dict[str, int] = {}  #: peer name → newest epoch that was up
+        self._said: dict[str, list[bytes]] = {}  #: by link: what the machine said in this turn, encoded and not sent
 
     def handle(self, event: Any, now: float) -> list[Any]:
         """Apply one event of the driver (or of the machine's own I/O) and return all commands, in order."""
@@ -84,6 +85,8 @@ class Node:
                 self._perform([event], now, out)
             case _:
                 self._perform(self.machine.handle(event, now), now, out)
+        for link in list(self._said):
+            self._send_said(self._sessions[link], out)
         self._set_wake()
         return out
 
@@ -93,9 +96,16 @@ class Node:
     def _wake(self, now: float, out: list[Any]) -> None:
         for session in list(self._sessions.values()):
             if session.next_wake is not None and session.next_wake <= now:
+                self._send_said(session, out)
                 self._apply(session, session.wake(now), now, out)
         if self.machine.next_wake is not None and self.machine.next_wake <= now:
             self._perform(self.machine.handle(Wake(), now), now, out)
+
+    def _send_said(self, session: Session, out: list[Any]) -> None:
+        """What the machine said in this turn, in one frame: at its end, and before the session itself does anything."""
+        bodies = self._said.pop(session.link, None)
+        if bodies:
+            out.extend(session.say(bodies))
 
     def _lost(self, link: str, reason: str, now: float, out: list[Any]) -> None:
         session = self._sessions.get(link)
@@ -142,7 +152,9 @@ class Node:
     def _up(self, session: Session, peer: Peer, now: float, out: list[Any]) -> None:
         old = self._link_of.get(peer.name)
         if old is not None and old != session.link:
-            self._apply(self._sessions[old], self._sessions[old].reset("the peer came on another link", now), now, out)
+            older = self._sessions[old]
+            self._send_said(older, out)
+            self._apply(older, older.reset("the peer came on another link", now), now, out)
         self._epochs[peer.name] = peer.epoch
         self._link_of[peer.name] = session.link
         out.append(Note("peer up", peer=peer.name, detail=f"epoch {peer.epoch}"))
@@ -156,6 +168,7 @@ class Node:
             message = decode_message(heard.body, peer.role, self.own.role)
         except BadMessage as error:
             out.append(Note("bad message", peer=session.link, detail=str(error)))
+            self._send_said(session, out)
             self._apply(session, session.reset("bad message", now), now, out)
             return
         self._perform(self.machine.handle(Received(peer, message), now), now, out)
@@ -168,7 +181,7 @@ class Node:
                 case Send():
                     link = self._link_of.get(command.peer)
                     if link is not None:
-                        out.extend(self._sessions[link].say(encode_message(command.message)))
+                        self._said.setdefault(link, []).append(encode_message(command.message))
                 case ConnectLink():
                     self._connect(command.peer, now, out)
                 case DropLink():
@@ -194,6 +207,7 @@ class Node:
         if session is None or name not in self._dialed:
             return
         del self._dialed[name]
+        self._send_said(session, out)
         self._apply(session, session.close(), now, out)
         del self._sessions[name]
         out.append(CloseLink(name))

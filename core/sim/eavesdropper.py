@@ -41,9 +41,9 @@ class Eavesdropper:
             self._listen_to_credit(process, data)
 
     def _listen_to_decode(self, process: Process, writer: Process, data: bytes) -> None:
-        message = _message(data, process.role, Role.PREFILL)
-        if isinstance(message, Receive):
-            self._grant(process, writer, message)
+        for message in _messages(data, process.role, Role.PREFILL):
+            if isinstance(message, Receive):
+                self._grant(process, writer, message)
 
     def _grant(self, process: Process, writer: Process, message: Receive) -> None:
         """The blocks must be free of writers; what they held is nobody's any more."""
@@ -68,10 +68,10 @@ class Eavesdropper:
             memory.poison(block, 0, memory.block_size, f"granted to transfer {message.transfer_id}")
 
     def _listen_to_credit(self, process: Process, data: bytes) -> None:
-        message = _message(data, process.role, Role.SCHEDULER)
-        if isinstance(message, ExecutorInventory):
-            self.first_credit.setdefault(process.life, (message.num_blocks, message.num_slots))
-            self.last_inventory[process.life] = message
+        for message in _messages(data, process.role, Role.SCHEDULER):
+            if isinstance(message, ExecutorInventory):
+                self.first_credit.setdefault(process.life, (message.num_blocks, message.num_slots))
+                self.last_inventory[process.life] = message
 
     def describe(self, process: Process, event: Any) -> str:
         """An event as one line of a story."""
@@ -94,7 +94,8 @@ class Eavesdropper:
         other = connection.dialer if connection.acceptor is process else connection.acceptor
         if other is None:
             return f"{event.link}: Data {frame.number}"
-        return f"{event.link}: {_brief(decode_message(frame.body, other.role, process.role))}"
+        said = "; ".join([_brief(decode_message(body, other.role, process.role)) for body in frame.bodies])
+        return f"{event.link}: {said}"
 
 
 _BYTES = re.compile(r"""b(["'])(?:\\.|(?!\1).)*\1""")
@@ -109,6 +110,6 @@ def _brief(value: Any) -> str:
     return _PLAIN.sub("", _BYTES.sub("b''", str(value)))[:600]
 
 
-def _message(data: bytes, sender: Role, receiver: Role) -> Any:
+def _messages(data: bytes, sender: Role, receiver: Role) -> list[Any]:
     frame = f.decode_frame(data)
-    return decode_message(frame.body, sender, receiver) if isinstance(frame, f.Data) else None
+    return [decode_message(body, sender, receiver) for body in frame.bodies] if isinstance(frame, f.Data) else []

@@ -27,7 +27,7 @@ def spoil(env: Env, data: bytes) -> bytes:
         case f.Welcome():
             choices += [replace(frame, body=UNREADABLE), f.Reject(frame.knock, "spoiled"), f.Reset(frame.session)]
         case f.Data():
-            choices += [replace(frame, body=UNREADABLE), replace(frame, session=7), replace(frame, number=1 << 40)]
+            choices += [replace(frame, bodies=(UNREADABLE,)), replace(frame, session=7), replace(frame, number=1 << 40)]
         case f.Beat():
             choices += [replace(frame, num_sent=frame.num_sent + 1), replace(frame, session=0), f.Reject(7, "spoiled")]
         case _:

@@ -5,12 +5,15 @@ A Hello is decoded in two phases: its version first, its body only if the versio
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from baton.core.errors import BadMessage
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
+MAX_BATCH_BYTES = 1 << 20  #: of several messages in one frame; a larger one goes alone
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -42,15 +45,16 @@ class Reject(Frame, frozen=True, tag=3):
 
 
 class Data(Frame, frozen=True, tag=4):
-    """Message `number` (counted from 0) of this direction of the session."""
+    """Messages, in order, in frame `number` (counted from 0) of this direction of the session: all that the sender had
+    to say at the end of one turn."""
 
     session: int
     number: int
-    body: bytes
+    bodies: tuple[bytes, ...]
 
 
 class Beat(Frame, frozen=True, tag=5):
-    """Still there; `num_sent` messages were said so far in this direction."""
+    """Still there; `num_sent` frames with messages were sent so far in this direction."""
 
     session: int
     num_sent: int
@@ -66,6 +70,20 @@ AnyFrame = Hello | Welcome | Reject | Data | Beat | Reset
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyFrame)
+
+
+def batches(bodies: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """Messages as they go into frames: as many as may, in order."""
+    batch: list[bytes] = []
+    num_bytes = 0
+    for body in bodies:
+        num_bytes += len(body)
+        if batch and num_bytes > MAX_BATCH_BYTES:
+            yield tuple(batch)
+            batch, num_bytes = [], len(body)
+        batch.append(body)
+    if batch:
+        yield tuple(batch)
 
 
 def encode_frame(frame: AnyFrame) -> bytes:

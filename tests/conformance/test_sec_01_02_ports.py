@@ -221,7 +221,7 @@ async def test_sec_02_words_without_a_session_change_nothing(shared: Stack) -> N
         address = (await stack.record("decode")).address
         with dealer(address, b"stranger/2", ring, ring.public_key_of("decode")) as client:
             for message in (m.ChunkLanded(1, 0), m.TransferClosed(1, None), m.TransportProven()):
-                client.send(f.encode_frame(f.Data(7, 0, encode_message(message))))
+                client.send(f.encode_frame(f.Data(7, 0, (encode_message(message),))))
                 assert isinstance(await answer(client), f.Reset)
 
 

@@ -70,7 +70,7 @@ class Caller:
 
     def body(self, body: bytes) -> list[Any]:
         self.number += 1
-        return self.frame(f.Data(self.session, self.number - 1, body))
+        return self.frame(f.Data(self.session, self.number - 1, (body,)))
 
     @property
     def is_up(self) -> bool:

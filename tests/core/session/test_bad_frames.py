@@ -131,7 +131,7 @@ def test_zmq_04_random_bytes_never_raise_and_others_are_served(name, data):
                 body = encode_message(data.draw(st.sampled_from(said)))
                 caller.body(body[: data.draw(st.integers(0, len(body) - 1))])
             case "flip":
-                frame = bytearray(f.encode_frame(f.Data(caller.session, caller.number, encode_message(said[0]))))
+                frame = bytearray(f.encode_frame(f.Data(caller.session, caller.number, (encode_message(said[0]),))))
                 frame[data.draw(st.integers(0, 3))] ^= 1 << data.draw(st.integers(0, 7))
                 caller.bytes(bytes(frame))
         node.check_invariants()

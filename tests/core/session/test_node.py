@@ -38,7 +38,33 @@ def test_what_a_machine_says_goes_to_the_session_of_that_peer_numbered_from_zero
     caller.say(m.Abort(AttemptId(1, 0)))
     data = [frame for frame in caller.said if isinstance(frame, f.Data)]
     assert [frame.number for frame in data] == [0, 1]
-    assert data[0].body == encode_message(m.Holding(()))
+    assert data[0].bodies == (encode_message(m.Holding(())),)
+
+
+def test_what_a_machine_says_in_one_turn_goes_in_one_frame_in_order():
+    node, machine = node_of()
+    caller, other = Caller(node, ROUTER), Caller(node, SCHEDULER)
+    caller.dial()
+    other.dial()
+    said = [m.Holding((AttemptId(number, 0),)) for number in range(3)]
+    to_router = [Send("router", one) for one in said]
+    machine.answers = [[to_router[0], Send("scheduler", m.Draining()), *to_router[1:]]]
+    out = caller.say(m.Abort(AttemptId(1, 0)))
+    frames = [(command.link, f.decode_frame(command.data)) for command in only(out, Transmit)]
+    assert [(link, frame.bodies) for link, frame in frames] == [
+        (caller.link, tuple(encode_message(one) for one in said)),
+        (other.link, (encode_message(m.Draining()),)),
+    ]
+
+
+def test_what_was_said_before_a_session_ends_in_the_same_turn_is_sent_in_it():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    machine.answers = [[Send("router", m.Holding(()))]]
+    out = caller.frame(f.Data(caller.session, 0, (encode_message(m.Abort(AttemptId(1, 0))), b"no message")))
+    frames = [f.decode_frame(command.data) for command in only(out, Transmit)]
+    assert frames == [f.Data(caller.session, 0, (encode_message(m.Holding(())),)), f.Reset(caller.session)]
 
 
 def test_the_newest_link_of_a_peer_wins_and_the_old_one_is_told():

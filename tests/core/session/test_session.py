@@ -53,7 +53,7 @@ class Ends:
                     self.deliver(name)
 
     def say(self, name: str, body: bytes) -> None:
-        self.take(name, self.end(name).say(body))
+        self.take(name, self.end(name).say([body]))
 
     def tick(self, seconds: float) -> None:
         self.now += seconds
@@ -124,7 +124,7 @@ def test_a_loss_of_the_last_message_shows_with_the_next_heartbeat():
     ends.wire["accepting"].clear()
     ends.tick(1.0)
     ends.flow()
-    assert Down(ROUTER, "message 0 is missing") in ends.seen["accepting"]
+    assert Down(ROUTER, "frame 0 is missing") in ends.seen["accepting"]
     assert ends.dialing.peer == DECODE
 
 
@@ -182,7 +182,7 @@ def test_a_frame_of_a_session_that_the_accepting_end_forgot_is_answered_with_a_r
 def test_resets_never_circle():
     ends = up()
     for session in (0, 1, 77):
-        assert ends.dialing.hear(f.Data(session, 0, b""), ends.now) == []
+        assert ends.dialing.hear(f.Data(session, 0, ()), ends.now) == []
         assert ends.dialing.hear(f.Beat(session, 0), ends.now) == []
         assert ends.dialing.hear(f.Reset(session), ends.now) == []
         assert ends.accepting.hear(f.Reset(session), ends.now) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgpack
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ FRAMES = [
     f.Hello(1, 2**60, b"body"),
     f.Welcome(5, 6, b""),
     f.Reject(5, "why"),
-    f.Data(5, 0, bytes(100)),
+    f.Data(5, 0, (bytes(100), b"")),
     f.Beat(5, 7),
     f.Reset(5),
 ]
@@ -45,10 +47,11 @@ def test_zmq_04_random_bytes_are_a_bad_message_or_a_frame(data):
         b"\xdd\xff\xff\xff\xff",
         b"\xc6\xff\xff\xff\xff",
         msgpack.packb({"type": 4}),
-        msgpack.packb([4, "five", 0, b""]),
+        msgpack.packb([4, "five", 0, [b""]]),
         msgpack.packb([4, 5, 0]),
         msgpack.packb([99, 5]),
-        msgpack.packb([4, 2**64 - 1, -1, "text"]),
+        msgpack.packb([4, 2**64 - 1, -1, ["text"]]),
+        msgpack.packb([4, 5, 0, b"body"]),
         msgpack.packb([1, 1, 1, "no bytes"]),
     ],
     ids=repr,
@@ -61,4 +64,14 @@ def test_zmq_04_foreign_bytes_are_refused(data):
 def test_a_frame_beyond_the_limit_is_refused_before_it_is_decoded(monkeypatch):
     monkeypatch.setattr(f, "MAX_FRAME_BYTES", 10)
     with pytest.raises(BadMessage, match="at most 10"):
-        f.decode_frame(f.encode_frame(f.Data(1, 1, bytes(20))))
+        f.decode_frame(f.encode_frame(f.Data(1, 1, (bytes(20),))))
+
+
+@given(st.lists(st.binary(max_size=12)), st.integers(1, 20))
+def test_batches_keep_all_messages_in_order_and_only_a_lone_one_is_larger_than_the_limit(bodies, limit):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f, "MAX_BATCH_BYTES", limit)
+        batches = list(f.batches(bodies))
+    assert [body for batch in batches for body in batch] == bodies
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= limit for batch in batches)
+    assert all(sum(map(len, one)) + len(two[0]) > limit for one, two in itertools.pairwise(batches))
