@@ -75,8 +75,8 @@ class _Bins:
     def __init__(self, span: Span, bin_s: float | None) -> None:
         self.span = span
         self.bin_s = bin_s or _round_up(span.length_s / MAX_BINS)
-        # a rest of rounding is no bin of its own
-        self.count = max(1, math.ceil(span.length_s / self.bin_s - MIN_LENGTH_S))
+        # a rest of less than half a bin belongs to the last one: a lone event in it would show as a high rate
+        self.count = max(1, math.floor(span.length_s / self.bin_s + 0.5))
 
     def place(self, time_s: float) -> int:
         return min(max(int((time_s - self.span.begin_s) / self.bin_s), 0), self.count - 1)

@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.accept import (
+    agreement,
     aiperf,
     baton_bench,
     clients,
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "replay": replay.measure,
     "aiperf": aiperf.measure,
     "bench": baton_bench.measure,
+    "agreement": agreement.measure,
     "clients": clients.measure,
     "openapi": openapi.measure,
     "parity": suites.parity,

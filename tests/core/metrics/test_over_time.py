@@ -38,9 +38,15 @@ def test_ldg_01_tokens_of_what_failed_or_was_cancelled_are_not_output():
 
 
 def test_a_last_bin_that_is_shorter_has_rates_of_its_own_length():
-    found = over_time([answer([(2.5, 5)])], bin_s=2.0)
-    assert found.output_tokens_per_s == (0.0, 10.0)
+    found = over_time([answer([(3.25, 5)])], bin_s=2.0)
+    assert found.output_tokens_per_s == (0.0, 4.0)
     assert found.concurrency == (1.0, 1.0)
+
+
+def test_a_rest_of_less_than_half_a_bin_belongs_to_the_last_one():
+    found = over_time([answer([(2.5, 5)])], bin_s=2.0)
+    assert found.output_tokens_per_s == (2.0,)
+    assert found.concurrency == (1.0,)
 
 
 @pytest.mark.parametrize(("length_s", "bin_s"), [(0.0, 1e-3), (60.0, 0.5), (120.0, 1.0), (121.0, 2.0), (3600.0, 50.0)])
