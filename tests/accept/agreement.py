@@ -16,19 +16,20 @@ from tests.accept.row import Options, Row, cannot_run, judged
 from tests.support.aiperf import profile, read_report, write_tokenizer
 from tests.support.environment import AIPERF
 
-RATE, NUM_INPUT_TOKENS, NUM_OUTPUT_TOKENS = 2.0, 256, 32
+CONCURRENCY, NUM_INPUT_TOKENS, NUM_OUTPUT_TOKENS = 4, 256, 32
 MAX_DIFFERENCE = 0.03
-#: steps so long that a client's own cost is far below the bound, and requests so rare that none waits for another
+MODEL = "SmolLM2-135M-Instruct"  #: whose tokenizer both clients count with
+#: steps so long that a client's own cost is far below the bound
 CONFIG = """
 [device]
 step_time_s = 0.04
-token_time_s = 0.0008
+token_time_s = 0.0005
 """
 #: as aiperf names it → the statistic, and aiperf's unit in ours
 FIGURES = {
-    "time_to_first_token": ("avg", 1e-3),
-    "inter_token_latency": ("avg", 1e-3),
-    "request_latency": ("avg", 1e-3),
+    "time_to_first_token": ("p50", 1e-3),
+    "inter_token_latency": ("p50", 1e-3),
+    "request_latency": ("p50", 1e-3),
     "request_throughput": ("avg", 1.0),
     "output_token_throughput": ("avg", 1.0),
 }
@@ -36,9 +37,9 @@ Figures = dict[str, float]
 
 
 def measure(options: Options) -> Row:
-    num_rounds, num_requests = (1, 16) if options.quick else (3, 40)
+    num_rounds, num_requests = (1, 24) if options.quick else (3, 48)
     asked = (
-        f"baton bench and aiperf, {num_requests} streamed chats at {RATE:g} requests/s, {NUM_INPUT_TOKENS} in / "
+        f"baton bench and aiperf, {num_requests} streamed chats, {CONCURRENCY} at once, {NUM_INPUT_TOKENS} in / "
         f"{NUM_OUTPUT_TOKENS} out, {num_rounds} times in turns: medians of the figures that both define alike differ "
         f"by at most {MAX_DIFFERENCE:.0%}"
     )
@@ -50,7 +51,7 @@ def measure(options: Options) -> Row:
     with TemporaryDirectory(prefix="accept-") as name:
         config = Path(name) / "steps.toml"
         config.write_text(CONFIG)
-        with Deployment("--device", "fake", "--config", str(config)) as up:
+        with Deployment("--device", "fake", "--config", str(config), model=MODEL) as up:
             for number in range(num_rounds):
                 theirs.append(by_aiperf(up, Path(name) / f"aiperf{number}", num_requests))
                 ours.append(by_bench(up, Path(name) / f"bench{number}", num_requests))
@@ -61,21 +62,22 @@ def measure(options: Options) -> Row:
 
 
 def by_bench(up: Deployment, out: Path, num_requests: int) -> Figures:
-    load = ("--rate", f"{RATE:g}", "--arrivals", "constant", "--num-requests", str(num_requests))
+    load = ("--concurrency", str(CONCURRENCY), "--num-requests", str(num_requests))
+    tokenizer = ("--tokenizer", str(fetch(MODEL) / "tokenizer.json"))
     lengths = ("--input-tokens", str(NUM_INPUT_TOKENS), "--output-tokens", str(NUM_OUTPUT_TOKENS))
-    done = run([*BATON, "bench", "--url", up.url, "--out", str(out), *load, *lengths], LIMIT_S)
+    done = run([*BATON, "bench", "--url", up.url, "--out", str(out), *load, *lengths, *tokenizer], LIMIT_S)
     if done.code != 0:
         raise RuntimeError(f"baton bench ended with {done.code}: {done.output[-1500:]}")
     board = compat(Tool.AIPERF, read(out)[1])
-    distributions = {name.removesuffix("_s"): figure.mean for name, figure in board.distributions.items()}
+    distributions = {name.removesuffix("_s"): figure.p50 for name, figure in board.distributions.items()}
     figures = {key: distributions.get(key, board.rates.get(key)) for key in FIGURES}
     return {key: value for key, value in figures.items() if value is not None}
 
 
 def by_aiperf(up: Deployment, folder: Path, num_requests: int) -> Figures:
-    write_tokenizer(fetch(), folder / "home")
+    write_tokenizer(fetch(MODEL), folder / "home")
     flags = (
-        *("--endpoint-type", "chat", "--streaming", "--request-rate", f"{RATE:g}", "--arrival-pattern", "constant"),
+        *("--endpoint-type", "chat", "--streaming", "--concurrency", str(CONCURRENCY)),
         *("--request-count", str(num_requests)),
         *("--isl", str(NUM_INPUT_TOKENS), "--isl-stddev", "0", "--osl", str(NUM_OUTPUT_TOKENS), "--osl-stddev", "0"),
         *("--extra-inputs", "ignore_eos:true", "--extra-inputs", f"min_tokens:{NUM_OUTPUT_TOKENS}"),
