@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -76,6 +77,12 @@ class Supervisor:
                 if record is not None and record.http_port and await _is_ready(session, self.checked.host, record):
                     return record.http_port
                 await asyncio.sleep(READY_POLL_S)
+
+    def metrics_urls(self) -> list[str]:
+        """Of the processes that know of queues and KV, as far as they serve."""
+        records = [read_record(self.run_folder, child.plan.name) for child in self.children]
+        ports = [record.admin_port for record in records if record is not None and record.admin_port]
+        return [f"http://127.0.0.1:{port}/metrics" for port in ports]
 
     async def stop(self) -> None:
         """End the processes that take requests first, those that they need last; whoever takes too long is killed."""
@@ -161,7 +168,7 @@ def remove_left_folders(parent: Path) -> None:
 
 async def _tell_ready(supervisor: Supervisor, model: Path) -> None:
     port = await supervisor.until_ready()
-    print(ready_text(supervisor.checked, port, model, program()), flush=True)
+    print(ready_text(supervisor.checked, port, model, program(), supervisor.metrics_urls()), flush=True)
 
 
 def program() -> str:
@@ -169,7 +176,9 @@ def program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "baton" else "baton"
 
 
-def ready_text(checked: Checked, port: int, model: Path, program: str = "baton") -> str:
+def ready_text(
+    checked: Checked, port: int, model: Path, program: str = "baton", metrics_urls: Sequence[str] = ()
+) -> str:
     """Where the API is, and a first request and a load that work there as they stand (but for the user's API key)."""
     origin = f"http://{host_and_port(checked.host, port)}"
     url = f"{origin}/v1/completions"
@@ -179,7 +188,8 @@ def ready_text(checked: Checked, port: int, model: Path, program: str = "baton")
     request = f"curl {shlex.quote(url)}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
     load_key = 'BATON_BENCH_API_KEY="$API_KEY" ' if checked.needs_api_key else ""
     asked = ("bench", "--url", origin, "--model", name, "--num-requests", "40", "--concurrency", "8")
-    load = load_key + shlex.join((program, *asked))
+    sampled = [word for url in metrics_urls for word in ("--metrics", url)]
+    load = load_key + shlex.join((program, *asked, *sampled))
     return f"ready: {url}\n\n  {request}\n\n  {load}\n"
 
 

@@ -98,11 +98,14 @@ def test_the_first_request_that_is_shown_is_one_that_works(checked: Checked, tol
 
 def test_the_load_that_is_shown_is_one_that_can_be_put_on_it() -> None:
     checked = CHECKED._replace(host="::1", needs_api_key=True)
-    words = shlex.split(ready_text(checked, 8000, Path("/models/it's")).strip().split("\n\n")[2])
+    urls = [f"http://127.0.0.1:{port}/metrics" for port in (9001, 9002)]
+    text = ready_text(checked, 8000, Path("/models/it's"), metrics_urls=urls)
+    words = shlex.split(text.strip().split("\n\n")[2])
     assert words[:3] == ["BATON_BENCH_API_KEY=$API_KEY", "baton", "bench"]
     asked = parse_options(words[3:])
     assert (asked.target.url, asked.target.model) == ("http://[::1]:8000", "it's")
     assert len(build_plan(asked.load).requests) == 40
+    assert list(asked.run.metrics) == urls
     bare = ready_text(CHECKED, 8000, Path("/models/m"), ".venv/bin/baton").strip().split("\n\n")[2]
     assert bare.startswith("  .venv/bin/baton bench --url http://127.0.0.1:8000 ")
 
