@@ -16,6 +16,7 @@ OF_CONTEXT = {
 OF_FIELD = {
     ("best_of", "unsupported_parameter"),  # other than `n`
     ("cache_salt", "out_of_range"),  # its bytes count
+    ("guided_json", "invalid_type"),  # as a text: of what is no object
     ("max_tokens", "out_of_range"),  # 0 needs `echo`
     ("max_output_tokens", "out_of_range"),
     ("min_tokens", "out_of_range"),  # more than `max_tokens`
