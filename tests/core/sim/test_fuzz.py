@@ -20,9 +20,8 @@ from baton.core.sim.wiring import Wiring
 PRINT_DIGESTS = "from baton.core.sim.fuzz import run_seed\nprint([run_seed(seed).digest for seed in (1, 2, 3)])"
 
 
-#: 507553: more attempts than the link to the scheduler held, so that each of its sessions ended with its first words;
-#: 386: a grant crossed the answer of a reclaim, which was then believed to have been in vain
-FOUND_LATER = (507553, 386)
+#: once: more attempts than the link to the scheduler held, so that each of its sessions ended with its first words
+FOUND_LATER = (507553,)
 
 
 @pytest.mark.parametrize("seed", [*range(24), *FOUND_LATER])
