@@ -84,6 +84,11 @@ def is_success(facts: RequestFacts) -> bool:
     return failure_of(facts) is None and not facts.is_cancelled
 
 
+def is_cut_short(facts: RequestFacts) -> bool:
+    """The end of the run took it before its answer was over, and it had not failed."""
+    return facts.is_cut_short and failure_of(facts) is None
+
+
 def ttft_from_schedule(facts: RequestFacts) -> float | None:
     return _between(facts.scheduled_s, _first_text(facts))
 

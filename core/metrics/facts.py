@@ -66,7 +66,8 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     num_cached_tokens: int = UNKNOWN  #: of `usage`: input tokens that were found in a cache
     num_output_tokens: int = UNKNOWN  #: of `usage`
     finish_reason: str = ""
-    is_cancelled: bool = False  #: ended by this side, as the plan wanted; neither a success nor a failure
+    is_cancelled: bool = False  #: ended by this side; neither a success nor a failure
+    is_cut_short: bool = False  #: cancelled because the run ended, not as the plan wanted
     failure: Failure | None = None
     detail: str = ""  #: what was said of the failure, in one line
     server_id: str = ""  #: the answer's own id

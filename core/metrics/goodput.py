@@ -1,7 +1,8 @@
-"""Requests that kept their objectives, as a share of all that were asked for and not cancelled.
+"""Requests that kept their objectives, as a share of all that were asked for and not cancelled as planned.
 
-Failures and refusals stay in the denominator, so a server cannot look better by refusing. Times count from the
-schedule, so it cannot look better by keeping the client waiting.
+Failures and refusals stay in the denominator, so a server cannot look better by refusing; so does what the end of the
+run cut short, or only the short answers would be judged. Times count from the schedule, so it cannot look better by
+keeping the client waiting.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ NO_SLO = Slo()
 
 class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     slo: Slo
-    num_judged: int  #: successes and failures; not what this side cancelled
+    num_judged: int  #: successes, failures and what the end of the run cut short; not what was cancelled as planned
     num_good: int
     share: float | None  #: good of judged
     good_per_s: float | None  #: over the span of the run
     attainment: dict[str, float]  #: share of judged that kept each single bound, by its name in `Slo`
 
 
-def goodput(successes: Sequence[Figures], num_failed: int, slo: Slo, length_s: float) -> Goodput | None:
-    """None where no bound is set. `length_s` is that of the run's span."""
+def goodput(successes: Sequence[Figures], num_others: int, slo: Slo, length_s: float) -> Goodput | None:
+    """None where no bound is set. `num_others` are judged, too, and keep none; `length_s` is that of the run's span."""
     if slo == NO_SLO:
         return None
     bounds = [name for name in Slo.__struct_fields__ if getattr(slo, name) is not None]
-    num_judged = len(successes) + num_failed
+    num_judged = len(successes) + num_others
     verdicts = [_kept(row, slo, bounds) for row in successes]
     num_good = sum(all(kept.values()) for kept in verdicts)
     return Goodput(

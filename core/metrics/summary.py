@@ -11,8 +11,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from baton.core.errors import InvariantViolated
-from baton.core.metrics.definitions import Figures, failure_of, figures, is_success, schedule_lag, values
-from baton.core.metrics.facts import Phase, RequestFacts
+from baton.core.metrics.definitions import (
+    Figures,
+    failure_of,
+    figures,
+    is_cut_short,
+    is_success,
+    schedule_lag,
+    values,
+)
+from baton.core.metrics.facts import Failure, Phase, RequestFacts
 from baton.core.metrics.goodput import NO_SLO, Goodput, Slo, goodput
 from baton.core.metrics.load import Concurrency, Rate, Span, concurrency, per_second, request_rate, span_of
 from baton.core.metrics.percentiles import Distribution, describe
@@ -29,6 +37,12 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     cancelled: int
     failures: dict[str, int]  #: by class, most frequent first; classes that did not occur are not there
+    cut_short: int = 0  #: of the cancelled: by the end of the run
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run went on until every request had been sent and was over."""
+        return not self.cut_short and Failure.UNSENT not in self.failures
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +63,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Concurrency
     prefix_hit_rate: float | None  #: cached of input tokens, over successes whose server says both
     goodput: Goodput | None
-    degraded: tuple[str, ...]  #: why the client did not offer the load that was asked for; empty: it did
+    degraded: tuple[str, ...]  #: why the client did not offer the load that was asked for to its end; empty: it did
     notes: tuple[str, ...]  #: what figures do not cover
 
 
@@ -78,8 +92,8 @@ def summarize(
         rate=rate,
         concurrency=concurrency(rows, whole),
         prefix_hit_rate=_prefix_hit_rate(good),
-        goodput=goodput(good, counts.failed, slo, whole.length_s),
-        degraded=_degradations(distributions["schedule_lag_s"], rate, max_lag_s),
+        goodput=goodput(good, counts.failed + counts.cut_short, slo, whole.length_s),
+        degraded=_degradations(counts, distributions["schedule_lag_s"], rate, max_lag_s),
         notes=_notes(good),
     )
 
@@ -104,6 +118,7 @@ def _count(rows: Sequence[RequestFacts]) -> Counts:
         failed=failed,
         cancelled=len(rows) - succeeded - failed,
         failures=dict(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+        cut_short=sum(map(is_cut_short, rows)),
     )
 
 
@@ -137,8 +152,13 @@ def _prefix_hit_rate(good: Sequence[Figures]) -> float | None:
     return sum(num_cached for num_cached, _ in pairs) / num_input if num_input else None
 
 
-def _degradations(lag: Distribution, rate: Rate, max_lag_s: float) -> tuple[str, ...]:
+def _degradations(counts: Counts, lag: Distribution, rate: Rate, max_lag_s: float) -> tuple[str, ...]:
     reasons = []
+    if counts.cut_short:
+        text = f"{counts.cut_short} of {counts.planned} requests were cut short by the end of the run"
+        reasons.append(f"{text}: figures are of the shorter answers")
+    if num_unsent := counts.failures.get(Failure.UNSENT):
+        reasons.append(f"{num_unsent} of {counts.planned} requests were not sent")
     if lag.p99 is not None and lag.p99 > max_lag_s:
         reasons.append(f"schedule lag p99 is {lag.p99 * 1e3:.1f} ms, limit {max_lag_s * 1e3:.1f} ms")
     asked, achieved = rate.asked_per_s, rate.achieved_per_s

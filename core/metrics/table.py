@@ -15,7 +15,7 @@ Row = tuple[str, str, str, float]
 
 def rows(summary: Summary) -> Iterator[Row]:
     counts = summary.counts
-    for name in ("planned", "succeeded", "failed", "cancelled"):
+    for name in ("planned", "succeeded", "failed", "cancelled", "cut_short"):
         yield "requests", "requests", name, getattr(counts, name)
     for failure, count in counts.failures.items():
         yield "failures", "requests", failure, count

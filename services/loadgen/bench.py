@@ -177,7 +177,7 @@ class Bench:
         has_failed = bool(judged) and counts.failed / judged > self._options.run.max_failed
         if outcome.was_interrupted or self._was_interrupted:
             self._code = EXIT_INTERRUPTED
-        elif has_failed or outcome.broken or outcome.records_failure or not counts.succeeded:
+        elif has_failed or outcome.broken or outcome.records_failure or not counts.is_whole or not counts.succeeded:
             self._code = EXIT_FAILURES
         if outcome.records_failure:
             self._say(outcome.records_failure)

@@ -47,7 +47,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     slo: str = ""  #: what a good request keeps: ttft=2s,itl=25ms,tpot=30ms,e2e=10s or some of these
     compat: tuple[Tool, ...] = ()  #: show the figures as this tool defines them, too; may be given several times
     max_failed: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  #: share of failures past which the exit code is 1
-    #: stop the run then: what was not sent has failed; 0: never
+    #: stop the run then: what is open is cut short, what was not sent has failed, and the exit code is 1; 0: never
     max_time_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_S)] = 0.0
     workers: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0  #: processes that send; 0: by the load and the cores
     metrics: tuple[str, ...] = ()  #: URL of Prometheus metrics to sample; may be given several times; else URL/metrics

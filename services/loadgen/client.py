@@ -65,19 +65,19 @@ class Client:
             task = asyncio.get_running_loop().create_task(self._connect_and_send(exchange, request))
             self._connecting[exchange] = task
 
-    def cancel_all(self, detail: str) -> None:
-        """End every open exchange from this side."""
+    def cut_short(self, detail: str) -> None:
+        """End every open exchange from this side, since the run is over."""
         for exchange, task in list(self._connecting.items()):
             task.cancel()
             del self._connecting[exchange]
-            exchange.cancel(detail, self._clock())
+            exchange.cancel(detail, self._clock(), is_cut_short=True)
             self._ended(exchange)
         for connection in list(self._open.values()):
-            connection.cancel(detail)
+            connection.cut_short(detail)
 
     async def close(self) -> None:
-        """Close all connections; what is open is cancelled."""
-        self.cancel_all("the client was closed")
+        """Close all connections; what is open is cut short."""
+        self.cut_short("the client was closed")
         for connection in list(self._connections):
             connection.close()
         while self._connections:

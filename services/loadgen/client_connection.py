@@ -55,9 +55,9 @@ class Connection(asyncio.Protocol):
             exchange.sent_s = self._clock()
         self._arm()
 
-    def cancel(self, detail: str) -> None:
+    def cut_short(self, detail: str) -> None:
         if self._exchange is not None:
-            self._exchange.cancel(detail, self._clock())
+            self._exchange.cancel(detail, self._clock(), is_cut_short=True)
             self._settle(self._exchange)
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ class Exchange:
         self._num_output_tokens = UNKNOWN
         self._finish_reason = ""
         self._server_id = ""
-        self._is_cancelled = False
+        self._is_cancelled = self._is_cut_short = False
         self._failure: Failure | None = None
         self._detail = ""
 
@@ -68,10 +68,11 @@ class Exchange:
         if not self.is_over:
             self._failure, self._detail, self.done_s = failure, one_line(detail), now
 
-    def cancel(self, detail: str, now: float) -> None:
-        """This side ends it."""
+    def cancel(self, detail: str, now: float, *, is_cut_short: bool = False) -> None:
+        """This side ends it; `is_cut_short`: since the run ends, not as planned."""
         if not self.is_over:
-            self._is_cancelled, self._detail, self.done_s = True, detail, now
+            self._is_cancelled, self._is_cut_short = True, is_cut_short
+            self._detail, self.done_s = detail, now
 
     def received(self, data: bytes, now: float) -> None:
         """Bytes of the connection, read at `now`."""
@@ -122,6 +123,7 @@ class Exchange:
             num_output_tokens=self._num_output_tokens,
             finish_reason=self._finish_reason,
             is_cancelled=self._is_cancelled,
+            is_cut_short=self._is_cut_short,
             failure=self._failure,
             detail=self._detail,
             server_id=self._server_id,

@@ -87,7 +87,9 @@ def _ends(report: Report) -> str:
     if counts.failed:
         classes = ", ".join(f"{count} {name}" for name, count in counts.failures.items())
         text += f"; [bold red]{counts.failed} failed[/] ({classes})"
-    return text + (f"; {counts.cancelled} cancelled by this side" if counts.cancelled else "")
+    if planned := counts.cancelled - counts.cut_short:
+        text += f"; {planned} cancelled as planned"
+    return text + (f"; [bold yellow]{counts.cut_short} cut short[/] by the end of the run" if counts.cut_short else "")
 
 
 def _examples(facts: Iterable[RequestFacts]) -> list[str]:

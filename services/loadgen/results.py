@@ -163,8 +163,8 @@ def _server_series(samples: Sequence[Sample]) -> ServerSeries:
 
 def _troubles(outcome: RunOutcome) -> list[str]:
     troubles = [text for text in (outcome.broken, outcome.records_failure) if text]
-    if outcome.was_interrupted:
-        troubles.insert(0, "the run was interrupted: what was open is cancelled, the rest was not sent")
+    if ended := "the run was interrupted" if outcome.was_interrupted else outcome.out_of_time:
+        troubles.insert(0, f"{ended}: what was open is cut short, the rest was not sent")
     if outcome.num_metrics_failures:
         text = f"the server's metrics could not be read {outcome.num_metrics_failures} times"
         troubles.append(f"{text}, first: {outcome.first_metrics_failure}")

@@ -45,12 +45,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run beside its facts. It went as planned if the first three are empty or False."""
+    """What is known of a run beside its facts. It went as planned if all that are no numbers are empty or False."""
 
     was_interrupted: bool
     broken: str  #: why a worker could not go on; the run was stopped then
     records_failure: str  #: why the records are incomplete
     started_at: float  #: seconds since 1970: the zero of all times
+    out_of_time: str = ""  #: that its limit of time ended it
     num_metrics_failures: int = 0
     first_metrics_failure: str = ""
 
@@ -77,6 +78,7 @@ class Run:
         self._started_at = time.time()
         self._stopping = asyncio.Event()  #: interrupted, or a worker broke
         self._was_interrupted = False
+        self._out_of_time = ""
         self._gives_up = False  #: interrupted twice: no worker is waited for
         self._sampler = MetricsSampler(options.metrics_urls, target, options.metrics_every_s, self.clock, sampled)
         self._workers = self._make_workers()
@@ -156,7 +158,8 @@ class Run:
             try:
                 await asyncio.wait_for(over, START_LEAD_S + limit_s if limit_s else None)
             except TimeoutError:
-                return f"the run's {limit_s:g} s were over"
+                self._out_of_time = f"the run's {limit_s:g} s were over"
+                return self._out_of_time
         if not self._stopping.is_set():
             return ""
         return self._broken() or "the run was interrupted"
@@ -199,6 +202,7 @@ class Run:
             was_interrupted=self._was_interrupted,
             broken=self._broken(),
             records_failure=self._records.failure if self._records is not None else "",
+            out_of_time=self._out_of_time,
             started_at=self._started_at,
             num_metrics_failures=self._sampler.num_failures,
             first_metrics_failure=self._sampler.first_failure,

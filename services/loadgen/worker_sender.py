@@ -59,7 +59,7 @@ class Sender:
         rest = [(due.request, due.scheduled_s) for due in self._schedule.take_rest(now)]
         rest += [(request, now) for request in self._not_begun.values()]
         self._not_begun.clear()
-        self._client.cancel_all(detail)
+        self._client.cut_short(detail)
         for request, scheduled_s in rest:
             self._told(unsent_facts(request, self._begin.worker, scheduled_s, detail, now))
 

@@ -76,7 +76,7 @@ function sweepTable(points, chosen, choose) {
 }
 
 function sweep(points, chosen, choose) {
-  return section("sweep", "Sweep", "In the first two, up and to the left is better. A hollow point is degraded: the client did not offer the load that was asked for. The chosen point is the one shown in detail.",
+  return section("sweep", "Sweep", "In the first two, up and to the left is better. A hollow point is degraded: the client did not offer the load that was asked for to its end. The chosen point is the one shown in detail.",
     h("div", { class: "panels" }, [...FRONTIERS, lastFrontier(points)].map((chart) => frontierPanel(chart, points, chosen, choose))),
     sweepTable(points, chosen, choose));
 }

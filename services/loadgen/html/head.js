@@ -1,7 +1,10 @@
 // What was run, what to be careful about, and the few figures that matter.
 
-function successShare({ planned, cancelled, succeeded }) {
-  return planned - cancelled ? succeeded / (planned - cancelled) : null;
+// what was cancelled as planned is no part of the whole; what the end of the run cut short is
+const countOfWhole = ({ planned, cancelled, cut_short: cut }) => planned - cancelled + cut;
+
+function successShare(counts) {
+  return countOfWhole(counts) ? counts.succeeded / countOfWhole(counts) : null;
 }
 
 function header({ report: { run } }) {
@@ -18,7 +21,7 @@ function notices({ report: { summary, warnings } }) {
   const list = (texts) => h("ul", {}, texts.map((text) => h("li", {}, text)));
   return [
     summary.degraded.length > 0 && h("div", { class: "notice degraded", role: "note" }, h("strong", {}, "Degraded"),
-      h("div", {}, h("p", {}, "The client did not offer the load that was asked for. These figures do not judge the server."), list(summary.degraded))),
+      h("div", {}, h("p", {}, "The client did not offer the load that was asked for to its end. These figures do not judge the server."), list(summary.degraded))),
     warnings.length > 0 && h("div", { class: "notice warned", role: "note" }, h("strong", {}, warnings.length > 1 ? "Warnings" : "Warning"), list(warnings)),
     summary.notes.length > 0 && h("div", { class: "notice", role: "note" }, h("strong", {}, "Note"), list(summary.notes)),
   ];
@@ -31,7 +34,8 @@ function tile(title, className, ...children) {
 }
 
 function successTile({ counts }) {
-  const rest = [...Object.entries(counts.failures).map(([name, count]) => [words(name), count, "bad"]), ...(counts.cancelled ? [["cancelled", counts.cancelled, "faint"]] : [])];
+  const planned = counts.cancelled - counts.cut_short;
+  const rest = [...Object.entries(counts.failures).map(([name, count]) => [words(name), count, "bad"]), ...(counts.cut_short ? [["cut short", counts.cut_short, "faint"]] : []), ...(planned ? [["cancelled", planned, "faint"]] : [])];
   const [digits, unit] = share(successShare(counts)).split("\u00a0");
   const parts = [["good", counts.succeeded], ["bad", counts.failed], ["faint", counts.cancelled]].filter(([, count]) => count);
   const bar = s("svg", { class: "parts", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -41,7 +45,7 @@ function successTile({ counts }) {
     bar.append(s("rect", { class: name, x: at, width, y: 0, height: 4 }));
     at += width;
   }
-  return tile("Succeeded", "success", big([digits, unit || ""]), h("p", { class: "beside" }, `${decimal(counts.succeeded, 0)} of ${decimal(counts.planned - counts.cancelled, 0)} requests`), bar,
+  return tile("Succeeded", "success", big([digits, unit || ""]), h("p", { class: "beside" }, `${decimal(counts.succeeded, 0)} of ${decimal(countOfWhole(counts), 0)} requests`), bar,
     rest.length ? h("ul", { class: "failures", "aria-label": "Failures by class" }, rest.map(([name, count, kind]) => h("li", { class: kind }, h("b", {}, decimal(count, 0)), ` ${name}`))) : h("p", { class: "beside" }, counts.planned ? "no failures" : "no requests"));
 }
 

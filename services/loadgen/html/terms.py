@@ -40,14 +40,15 @@ _THROUGHPUT = (
 OF_A_RUN = {
     "span": "due time of the first request → end of the last one",
     "counts": "planned = succeeded + failed + cancelled; failed by class",
+    "cut short": "of the cancelled: by the end of the run",
     "throughput": _THROUGHPUT,
     "request rate, asked": "(n − 1) / (last − first due time), of what was taken up",
     "request rate, achieved": "the same of sending",
     "concurrency, mean and max": "sent and not over, successes or not; the mean is over the span",
     "prefix-hit rate": "cached / input tokens of the successes that say both",
     "goodput": (
-        "successes that keep every bound of the SLO, of successes and failures (refusals and what was not sent in time "
-        "too, the cancelled not); over the span"
+        "successes that keep every bound of the SLO, of successes, failures (refusals and what was not sent in time "
+        "too) and what was cut short, not of what was cancelled as planned; over the span"
     ),
     "SLO attainment": "the same for each bound alone",
 }

@@ -57,3 +57,11 @@ def test_one_token_keeps_bounds_between_tokens_and_unknown_counts_do_not():
 def test_nobody_judged_has_no_share():
     found = goodput([fixed_schedule(is_cancelled=True)], ttft_s=1.0)
     assert (found.num_judged, found.share, found.attainment) == (0, None, {})
+
+
+def test_what_the_end_of_the_run_cut_short_is_judged_and_keeps_nothing():
+    rows = [fixed_schedule(), fixed_schedule(is_cancelled=True, is_cut_short=True)]
+    found = goodput(rows, ttft_s=1.0)
+    assert (found.num_judged, found.share, found.attainment) == (2, 0.5, {"ttft_s": 0.5})
+    failed_before = fixed_schedule(failure=Failure.LOST, is_cancelled=True, is_cut_short=True)
+    assert goodput([failed_before], ttft_s=1.0).num_judged == 1

@@ -148,3 +148,16 @@ def test_the_order_of_facts_does_not_matter(drawn, chance):
     mixed = list(rows)
     chance.shuffle(mixed)
     assert summarize(mixed) == summarize(rows)
+
+
+def test_ldg_04_what_the_end_of_the_run_cut_short_is_said_and_degrades_it():
+    rows = [fixed_schedule(), fixed_schedule(is_cancelled=True, is_cut_short=True), failed(Failure.UNSENT)]
+    rows.append(fixed_schedule(is_cancelled=True))
+    found = summarize(renumbered(rows))
+    assert (found.counts.cancelled, found.counts.cut_short, found.counts.is_whole) == (2, 1, False)
+    assert found.degraded == (
+        "1 of 4 requests were cut short by the end of the run: figures are of the shorter answers",
+        "1 of 4 requests were not sent",
+    )
+    as_planned = summarize(renumbered([rows[0], rows[3]]))
+    assert (as_planned.counts.cut_short, as_planned.counts.is_whole, as_planned.degraded) == (0, True, ())

@@ -157,6 +157,22 @@ async def test_LDG_04_a_ctrl_c_in_mid_run_keeps_what_was_measured_and_each_reque
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!")
 
 
+async def test_LDG_04_a_run_that_its_limit_of_time_ends_says_so_and_judges_what_it_cut_short(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    async with StubServer(answering(lambda asked: GOOD if len(server.asked) <= 9 else [Until(never)])) as server:
+        flags = (*LOAD, "--max-time-s", "2", "--max-failed", "1", "--slo", "e2e=90s")
+        ran = await bench(server.url, tmp_path / "out", *flags)
+    counts, goodput = ran.report().summary.counts, ran.report().summary.goodput
+    assert (ran.code, counts.cancelled) == (1, counts.cut_short)
+    assert 1 <= counts.cut_short <= 4
+    assert goodput is not None
+    assert (goodput.num_judged, goodput.share) == (20, counts.succeeded / 20)
+    assert f"; {counts.cut_short} cut short by the end of the run" in ran.out
+    assert f"degraded: {counts.cut_short} of 20 requests were cut short by the end of the run" in ran.out
+    assert "note: the run's 2 s were over: what was open is cut short, the rest was not sent" in ran.out
+    assert ran.report().warnings[-1].startswith("the run's 2 s were over")
+
+
 async def test_a_sweep_has_a_folder_for_each_point_and_one_page(tmp_path: Path) -> None:
     async with StubServer(answering(lambda asked: GOOD)) as server:
         ran = await bench(server.url, tmp_path / "out", "--num-requests", "6", "--sweep", "concurrency:1,3")

@@ -204,7 +204,7 @@ async def test_LDG_04_what_is_stopped_early_was_completed_or_cancelled() -> None
         for _ in range(20):
             sent.send()
         done = [await sent.ended.get() for _ in range(10)]
-        sent.client.cancel_all("stopped")
+        sent.client.cut_short("stopped")
         cancelled = [await sent.ended.get() for _ in range(10)]
         assert {fact.failure for fact in done} == {None}
         assert all(fact.is_cancelled and fact.detail == "stopped" for fact in cancelled)
@@ -214,7 +214,7 @@ async def test_LDG_04_what_is_stopped_early_was_completed_or_cancelled() -> None
 async def test_what_is_still_connecting_is_cancelled_too() -> None:
     async with StubServer(lambda asked: GOOD) as server, sending(server) as sent:
         sent.send()
-        sent.client.cancel_all("stopped")
+        sent.client.cut_short("stopped")
         facts = sent.ended.get_nowait()
         assert (facts.is_cancelled, facts.sent_s) == (True, None)
 
