@@ -51,7 +51,7 @@ def figures(facts: RequestFacts) -> Figures:
     """All figures of a request, however it ended; `is_success` says whether they count."""
     gaps = chunk_gaps(facts)
     return Figures(
-        ttft_s=_between(facts.sent_s, _first_text(facts)),
+        ttft_s=_between(facts.sent_s, first_text_s(facts)),
         ttft_from_schedule_s=ttft_from_schedule(facts),
         e2e_s=_between(facts.sent_s, facts.done_s),
         e2e_from_schedule_s=e2e_from_schedule(facts),
@@ -89,8 +89,13 @@ def is_cut_short(facts: RequestFacts) -> bool:
     return facts.is_cut_short and failure_of(facts) is None
 
 
+def first_text_s(facts: RequestFacts) -> float | None:
+    """When the first chunk came; None for an answer in one piece, of which only the end is known."""
+    return facts.chunks[0].time_s if facts.chunks and not facts.is_whole else None
+
+
 def ttft_from_schedule(facts: RequestFacts) -> float | None:
-    return _between(facts.scheduled_s, _first_text(facts))
+    return _between(facts.scheduled_s, first_text_s(facts))
 
 
 def e2e_from_schedule(facts: RequestFacts) -> float | None:
@@ -98,9 +103,11 @@ def e2e_from_schedule(facts: RequestFacts) -> float | None:
 
 
 def time_per_output_token(facts: RequestFacts) -> float | None:
-    """(end − first chunk) / (output tokens − 1); None below two tokens."""
-    after_first, tokens = _between(_first_text(facts), facts.done_s), num_output_tokens(facts)
-    return after_first / (tokens - 1) if after_first is not None and tokens is not None and tokens > 1 else None
+    """(end − first chunk) / (output tokens − 1); None below two tokens, and where all came in one chunk."""
+    after_first, tokens = _between(first_text_s(facts), facts.done_s), num_output_tokens(facts)
+    if after_first is None or tokens is None or tokens < 2 or len(facts.chunks) < 2:
+        return None
+    return after_first / (tokens - 1)
 
 
 def schedule_lag(facts: RequestFacts) -> float | None:
@@ -153,12 +160,8 @@ def _known(count: int) -> int | None:
     return None if count == UNKNOWN else count
 
 
-def _first_text(facts: RequestFacts) -> float | None:
-    return facts.chunks[0].time_s if facts.chunks else None
-
-
 def _longest_gap(facts: RequestFacts, gaps: tuple[float, ...]) -> float | None:
     """Whoever reads along does not know that the text is over before the end, so the wait for it is a gap as well."""
-    if not facts.chunks or facts.done_s is None:
+    if first_text_s(facts) is None or facts.done_s is None:
         return None
     return max((*gaps, facts.done_s - facts.chunks[-1].time_s))

@@ -60,6 +60,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     headers_s: float | None = None  #: the answer's head was read
     first_event_s: float | None = None  #: the first event of any kind
     chunks: tuple[Chunk, ...] = ()
+    is_whole: bool = False  #: asked for in one piece: its one chunk came at the end, and no time within it is known
     done_s: float | None = None  #: its end, however it ended
     status: int = 0  #: of HTTP
     num_input_tokens: int = UNKNOWN  #: of `usage`

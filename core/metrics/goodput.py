@@ -66,10 +66,10 @@ def _kept(row: Figures, slo: Slo, bounds: list[str]) -> dict[str, bool]:
 
 
 def _slow_token(row: Figures) -> float | None:
-    """None where tokens cannot be counted; 0 where all came in one chunk."""
+    """None where tokens cannot be counted, or all came in one chunk; 0 of one token, which has none after it."""
     if row.itl_s:
         return percentile(sorted(row.itl_s), 99.0)
-    return None if row.output_tokens is None else 0.0
+    return 0.0 if row.output_tokens == 1 else None
 
 
 def _is_within(measured: float | None, bound: float) -> bool:

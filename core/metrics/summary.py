@@ -167,8 +167,16 @@ def _degradations(counts: Counts, lag: Distribution, rate: Rate, max_lag_s: floa
     return tuple(reasons)
 
 
+def _is_bundled(row: Figures) -> bool:
+    """A stream whose tokens all came at once."""
+    return row.ttft_s is not None and row.tpot_s is None and (row.output_tokens or 0) > 1
+
+
 def _notes(good: Sequence[Figures]) -> tuple[str, ...]:
     notes = []
+    if num_bundled := sum(_is_bundled(row) for row in good):
+        text = f"{num_bundled} of {len(good)} answers of more than one token came in one chunk"
+        notes.append(f"{text}: TPOT and ITL leave them out or are undefined, and they keep no bound of either")
     for count, what in (
         (sum(row.output_tokens is None for row in good), "output tokens: TPOT, ITL and token throughput"),
         (sum(row.input_tokens is None for row in good), "input tokens: input throughput"),

@@ -18,7 +18,7 @@ from rich.markup import escape
 from baton.core.errors import ServingError
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.report import Report
-from baton.services.loadgen.bench_settings import metrics_urls, slo_of, target_of
+from baton.services.loadgen.bench_settings import metrics_urls, slo_of_target, target_of
 from baton.services.loadgen.bodies import Bodies, BodySettings
 from baton.services.loadgen.build import build_plan
 from baton.services.loadgen.console import show_report
@@ -73,7 +73,7 @@ class Bench:
 
     def _run_all(self) -> int:
         load, run = self._options.load, self._options.run
-        slo_of(run.slo)
+        slo_of_target(run.slo, self._target)
         metrics_urls(run, self._target)
         plans = sweep_plans(load, parse_sweep(run.sweep)) if run.sweep else [("", build_plan(load))]
         for _, plan in plans:

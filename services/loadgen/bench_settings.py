@@ -26,7 +26,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = "http://127.0.0.1:8000"  #: of the server, with or without /v1
     model: str = ""  #: its name at the server; not needed where the server has one model
     endpoint: Endpoint = Endpoint.CHAT  #: the API that is asked
-    whole: bool = False  #: ask for answers in one piece, not for streams
+    whole: bool = False  #: ask for answers in one piece, not for streams: of times, only E2E is known then
     #: the model may end an answer early; else each is asked for at its exact length (ignore_eos and min_tokens, which
     #: many servers do not know and the responses API does not have)
     may_stop: bool = False
@@ -113,6 +113,15 @@ def slo_of(text: str) -> Slo:
             raise BadLoad(f"slo: {part!r}: known are {', '.join(BOUNDS)}, each once")
         bounds[BOUNDS[name]] = seconds(part, value)
     return Slo(**bounds)
+
+
+def slo_of_target(text: str, target: Target) -> Slo:
+    """Raises BadLoad, also for bounds that nothing which comes in one piece can be held to."""
+    slo = slo_of(text)
+    unknown = [name for name, field in BOUNDS.items() if field != "e2e_s" and getattr(slo, field) is not None]
+    if unknown and not target.is_streamed:
+        raise BadLoad(f"slo, whole: an answer in one piece has no {', '.join(unknown)}; only e2e can be a bound of it")
+    return slo
 
 
 def seconds(part: str, value: str) -> float:

@@ -116,6 +116,7 @@ class Exchange:
             headers_s=self._headers_s,
             first_event_s=self._first_event_s,
             chunks=tuple(self._chunks),
+            is_whole=not self._is_streamed,
             done_s=self.done_s,
             status=self.response.head.status if self.response.head is not None else 0,
             num_input_tokens=self._num_input_tokens,

@@ -141,6 +141,8 @@ def _cautions(measured: Measured, target: Target) -> list[str]:
         cautions.append("prompts without --tokenizer: each word is taken for one token")
     if measured.plan.num_left_out:
         cautions.append(f"{measured.plan.num_left_out} requests of the trace are left out: they need too many tokens")
+    if not target.is_streamed:
+        cautions.append("answers were asked for in one piece: TTFT, TPOT and ITL are not known")
     if target.endpoint is Endpoint.RESPONSES and target.ignore_eos:
         cautions.append("the responses API cannot be asked for exact lengths: answers may end before theirs")
     return cautions

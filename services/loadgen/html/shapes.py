@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from baton.core.metrics.definitions import UNITS, failure_of, figures, is_success, schedule_lag, values
+from baton.core.metrics.definitions import UNITS, failure_of, figures, first_text_s, is_success, schedule_lag, values
 from baton.core.metrics.facts import Failure, RequestFacts
 from baton.core.metrics.summary import measured
 
@@ -114,7 +114,7 @@ def _rows(rows: Sequence[RequestFacts]) -> Rows:
         index=tuple(row.index for row in kept),
         due_s=tuple(round(row.scheduled_s, TIME_DIGITS) for row in kept),
         sent_s=tuple(_rounded(row.sent_s) for row in kept),
-        first_s=tuple(_rounded(row.chunks[0].time_s if row.chunks else None) for row in kept),
+        first_s=tuple(_rounded(first_text_s(row)) for row in kept),
         done_s=tuple(_rounded(row.done_s) for row in kept),
         output_tokens=tuple(figures(row).output_tokens for row in kept),
         end=tuple(_end(row) for row in kept),

@@ -18,7 +18,10 @@ FIGURES = {
     "ttft_from_schedule_s": Term("Time to first token, from the schedule", "due → first chunk"),
     "e2e_s": Term("End to end", "sending → end, the end marker included"),
     "e2e_from_schedule_s": Term("End to end, from the schedule", "due → end"),
-    "tpot_s": Term("Time per output token", "(end − first chunk) / (output tokens − 1); undefined below two tokens"),
+    "tpot_s": Term(
+        "Time per output token",
+        "(end − first chunk) / (output tokens − 1); undefined below two tokens, and of one chunk",
+    ),
     "itl_s": Term(
         "Inter-token latency",
         "token-expanded: the k tokens of a chunk share equally the gap since the chunk before",

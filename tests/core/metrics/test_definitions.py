@@ -119,3 +119,15 @@ def test_values_are_pooled_by_figure_without_the_undefined_ones():
     assert pooled["ttft_s"] == pytest.approx([0.1, 0.2])
     assert pooled["tpot_s"] == pytest.approx([0.01])
     assert pooled["output_tokens"] == [21.0, 1.0]
+
+
+def test_ldg_02_an_answer_in_one_piece_has_an_end_and_no_times_within():
+    found = figures(answer([(0.3, 20)], is_whole=True))
+    assert (found.e2e_s, found.output_tokens) == (pytest.approx(0.3), 20)
+    assert (found.ttft_s, found.ttft_from_schedule_s, found.tpot_s, found.longest_gap_s) == (None, None, None, None)
+    assert found.itl_s == found.chunk_gap_s == ()
+
+
+def test_ldg_02_tokens_that_all_came_in_one_chunk_have_no_time_between_them():
+    found = figures(answer([(0.3, 20)], done_s=0.4))
+    assert (found.ttft_s, found.tpot_s, found.itl_s) == (pytest.approx(0.3), None, ())

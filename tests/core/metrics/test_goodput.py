@@ -65,3 +65,14 @@ def test_what_the_end_of_the_run_cut_short_is_judged_and_keeps_nothing():
     assert (found.num_judged, found.share, found.attainment) == (2, 0.5, {"ttft_s": 0.5})
     failed_before = fixed_schedule(failure=Failure.LOST, is_cancelled=True, is_cut_short=True)
     assert goodput([failed_before], ttft_s=1.0).num_judged == 1
+
+
+def test_bounds_between_tokens_are_not_kept_where_no_time_between_them_is_known():
+    for rows in ([answer([(0.3, 20)], is_whole=True)], [answer([(0.3, 20)])]):
+        found = goodput(rows, tpot_s=9.0, itl_s=9.0)
+        assert (found.num_good, found.attainment) == (0, {"tpot_s": 0.0, "itl_s": 0.0})
+    assert summarize([answer([(0.3, 20)], num_cached_tokens=0)]).notes == (
+        "1 of 1 answers of more than one token came in one chunk: TPOT and ITL leave them out or are undefined, "
+        "and they keep no bound of either",
+    )
+    assert goodput([answer([(0.3, 1)], is_whole=True)], tpot_s=9.0, itl_s=9.0).num_good == 1

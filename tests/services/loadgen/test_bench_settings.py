@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.metrics.goodput import NO_SLO, Slo
-from baton.services.loadgen.bench_settings import RunSettings, TargetSettings, metrics_urls, slo_of, target_of
+from baton.services.loadgen.bench_settings import RunSettings, TargetSettings, metrics_urls, slo_of, slo_of_target, target_of
 from baton.services.loadgen.load_errors import BadLoad
 
 
@@ -69,3 +69,11 @@ def test_metrics_are_the_servers_unless_told_otherwise() -> None:
     others = ("http://a/metrics", "https://b/metrics?x=1")
     assert metrics_urls(RunSettings(metrics=others), target) == others
     assert metrics_urls(RunSettings(no_metrics=True), target) == ()
+
+
+def test_answers_in_one_piece_have_no_bounds_but_that_of_their_end() -> None:
+    whole = target_of(TargetSettings(whole=True), {})
+    with pytest.raises(BadLoad, match=r"^slo, whole: an answer in one piece has no tpot, itl; only e2e can be"):
+        slo_of_target("tpot=1ms,itl=1ms,e2e=1s", whole)
+    assert slo_of_target("e2e=1s", whole) == Slo(e2e_s=1.0)
+    assert slo_of_target("tpot=1ms", target_of(TargetSettings(), {})) == Slo(tpot_s=0.001)

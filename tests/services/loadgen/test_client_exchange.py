@@ -241,7 +241,7 @@ def test_a_whole_answer_is_one_chunk() -> None:
     choice = {"message": {"role": "assistant", "content": "ab"}, "finish_reason": "stop"}
     body = {"id": "c", "choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
     facts = at_once(whole("200 OK", body), is_streamed=False)
-    assert (facts.failure, facts.chunks) == (None, (Chunk(1.0, 2, 2),))
+    assert (facts.failure, facts.chunks, facts.is_whole) == (None, (Chunk(1.0, 2, 2),), True)
     assert (facts.done_s, facts.finish_reason, facts.num_input_tokens) == (1.0, "stop", 5)
 
 

@@ -93,6 +93,8 @@ def test_lengths_that_may_not_be_those_asked_for_are_said() -> None:
     answers = make_report(measured(content=ids), target(endpoint=Endpoint.RESPONSES), options()).warnings
     assert len(answers) == 1
     assert "cannot be asked for exact lengths" in answers[0]
+    in_one_piece = make_report(measured(content=ids), target(is_streamed=False), options()).warnings
+    assert in_one_piece == ("answers were asked for in one piece: TTFT, TPOT and ITL are not known",)
     may_stop = target(endpoint=Endpoint.RESPONSES, ignore_eos=False)
     assert make_report(measured(content=ids), may_stop, options()).warnings == ()
 
