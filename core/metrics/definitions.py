@@ -115,6 +115,12 @@ def schedule_lag(facts: RequestFacts) -> float | None:
     return _between(facts.scheduled_s, facts.dispatched_s if facts.sent_s is None else facts.sent_s)
 
 
+def client_lag(facts: RequestFacts) -> float | None:
+    """The schedule lag without the wait for a place: what the client alone is late by."""
+    lag = schedule_lag(facts)
+    return lag if lag is None or facts.held_until_s is None else lag - (facts.held_until_s - facts.scheduled_s)
+
+
 def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
     """Inter-token latencies: the k tokens of a chunk share equally the gap since the chunk before.
 

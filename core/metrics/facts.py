@@ -55,6 +55,8 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     worker: int = 0  #: the process that sent it
     wanted_output_tokens: int = UNKNOWN  #: `max_tokens`
     scheduled_s: float  #: when it was due: the plan's time, or when a place or its predecessor became free
+    is_due_by_plan: bool = True  #: the plan's time, whatever the server does
+    held_until_s: float | None = None  #: it was due, and the bound on open requests left no place until then
     dispatched_s: float | None = None  #: taken up by whoever sends
     sent_s: float | None = None  #: its last byte was handed to the socket
     headers_s: float | None = None  #: the answer's head was read

@@ -38,7 +38,10 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests per second: (n − 1) / (last − first); None for fewer than two, or for all at once."""
+    """Requests per second: (n − 1) / (last − first); None for fewer than two, or for all at once.
+
+    Of those that were due at times of the plan. Where none were, nothing was asked, and what was achieved is of all.
+    """
 
     asked_per_s: float | None  #: by when they were due, of those that were taken up
     achieved_per_s: float | None  #: by when they were sent
@@ -82,10 +85,17 @@ def concurrency(facts: Sequence[RequestFacts], span: Span) -> Concurrency:
 
 
 def request_rate(facts: Sequence[RequestFacts]) -> Rate:
+    planned = [row for row in facts if row.is_due_by_plan]
     return Rate(
-        asked_per_s=_rate([row.scheduled_s for row in facts if row.dispatched_s is not None]),
-        achieved_per_s=_rate([row.sent_s for row in facts if row.sent_s is not None]),
+        asked_per_s=_rate([row.scheduled_s for row in planned if row.dispatched_s is not None]),
+        achieved_per_s=_rate([row.sent_s for row in planned or facts if row.sent_s is not None]),
     )
+
+
+def allowed_rate(facts: Sequence[RequestFacts]) -> float | None:
+    """The rate asked for, less what the bound on open requests held back: what the client could have achieved."""
+    planned = [row for row in facts if row.is_due_by_plan and row.dispatched_s is not None]
+    return _rate([row.scheduled_s if row.held_until_s is None else row.held_until_s for row in planned])
 
 
 def _rate(times: list[float]) -> float | None:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from baton.core.errors import InvariantViolated
+from baton.core.metrics.chunk_tokens import num_output_tokens
 from baton.core.metrics.definitions import (
     Figures,
+    client_lag,
     failure_of,
     figures,
     is_cut_short,
@@ -20,13 +22,23 @@ from baton.core.metrics.definitions import (
     schedule_lag,
     values,
 )
-from baton.core.metrics.facts import Failure, Phase, RequestFacts
+from baton.core.metrics.facts import UNKNOWN, Failure, Phase, RequestFacts
 from baton.core.metrics.goodput import NO_SLO, Goodput, Slo, goodput
-from baton.core.metrics.load import Concurrency, Rate, Span, concurrency, per_second, request_rate, span_of
-from baton.core.metrics.percentiles import Distribution, describe
+from baton.core.metrics.load import (
+    Concurrency,
+    Rate,
+    Span,
+    allowed_rate,
+    concurrency,
+    per_second,
+    request_rate,
+    span_of,
+)
+from baton.core.metrics.percentiles import Distribution, describe, percentile
 
 MAX_SCHEDULE_LAG_S = 0.05  #: p99 past it: the client was too slow for the load
-MIN_ACHIEVED_SHARE = 0.95  #: of the asked rate
+MIN_ACHIEVED_SHARE = 0.95  #: of the rate at which requests were due and had a place
+MIN_NOTED_SHARE = 0.01  #: of answers with another length than asked for
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,23 +90,24 @@ def summarize(
     Raises InvariantViolated if a request is there twice.
     """
     rows = measured(facts)
-    good = [figures(row) for row in rows if is_success(row)]
+    successes = [row for row in rows if is_success(row)]
+    good = [figures(row) for row in successes]
     whole = span_of(rows) if span is None else span
     found = values(good)
     found["schedule_lag_s"] = [lag for row in rows if (lag := schedule_lag(row)) is not None]
     distributions = {name: describe(numbers) for name, numbers in found.items()}
-    rate, counts = request_rate(rows), _count(rows)
+    counts = _count(rows)
     return Summary(
         span=whole,
         counts=counts,
         distributions=distributions,
         throughput=_throughput(good, whole.length_s),
-        rate=rate,
+        rate=request_rate(rows),
         concurrency=concurrency(rows, whole),
         prefix_hit_rate=_prefix_hit_rate(good),
         goodput=goodput(good, counts.failed + counts.cut_short, slo, whole.length_s),
-        degraded=_degradations(counts, distributions["schedule_lag_s"], rate, max_lag_s),
-        notes=_notes(good),
+        degraded=_degradations(rows, counts, max_lag_s),
+        notes=(*_held_back(rows), *_other_lengths(successes), *_notes(good)),
     )
 
 
@@ -152,19 +165,48 @@ def _prefix_hit_rate(good: Sequence[Figures]) -> float | None:
     return sum(num_cached for num_cached, _ in pairs) / num_input if num_input else None
 
 
-def _degradations(counts: Counts, lag: Distribution, rate: Rate, max_lag_s: float) -> tuple[str, ...]:
+def _degradations(rows: Sequence[RequestFacts], counts: Counts, max_lag_s: float) -> tuple[str, ...]:
     reasons = []
     if counts.cut_short:
         text = f"{counts.cut_short} of {counts.planned} requests were cut short by the end of the run"
         reasons.append(f"{text}: figures are of the shorter answers")
     if num_unsent := counts.failures.get(Failure.UNSENT):
         reasons.append(f"{num_unsent} of {counts.planned} requests were not sent")
-    if lag.p99 is not None and lag.p99 > max_lag_s:
-        reasons.append(f"schedule lag p99 is {lag.p99 * 1e3:.1f} ms, limit {max_lag_s * 1e3:.1f} ms")
-    asked, achieved = rate.asked_per_s, rate.achieved_per_s
-    if asked is not None and achieved is not None and achieved < MIN_ACHIEVED_SHARE * asked:
-        reasons.append(f"{achieved:.2f} requests/s were sent, {asked:.2f} asked for")
+    lags = sorted(lag for row in rows if (lag := client_lag(row)) is not None)
+    if lags and (slow := percentile(lags, 99.0)) > max_lag_s:
+        reasons.append(f"schedule lag p99 of the client is {slow * 1e3:.1f} ms, limit {max_lag_s * 1e3:.1f} ms")
+    allowed, achieved = allowed_rate(rows), request_rate(rows).achieved_per_s
+    if allowed is not None and achieved is not None and achieved < MIN_ACHIEVED_SHARE * allowed:
+        reasons.append(f"{achieved:.2f} requests/s were sent, {allowed:.2f} were due")
     return tuple(reasons)
+
+
+def _held_back(rows: Sequence[RequestFacts]) -> list[str]:
+    """Not the client's fault, but not the load that the times of the plan are, either."""
+    waits = [row.held_until_s - row.scheduled_s for row in rows if row.is_due_by_plan and row.held_until_s is not None]
+    if not waits:
+        return []
+    text = f"the bound on open requests held back {len(waits)} of {len(rows)} requests"
+    return [f"{text} when they were due, by up to {max(waits) * 1e3:,.0f} ms: figures from the schedule have the wait"]
+
+
+def _other_lengths(successes: Sequence[RequestFacts]) -> list[str]:
+    """Where answers have other lengths than asked for, the work is not the one that was asked for."""
+    pairs = [
+        (wanted, found)
+        for row in successes
+        if (wanted := row.wanted_output_tokens) != UNKNOWN and (found := num_output_tokens(row)) is not None
+    ]
+    notes = []
+    for what, other in (
+        ("shorter", [(wanted, found) for wanted, found in pairs if found < wanted]),
+        ("longer", [(wanted, found) for wanted, found in pairs if found > wanted]),
+    ):
+        if other and len(other) >= MIN_NOTED_SHARE * len(pairs):
+            all_wanted, all_found = (sum(counts) for counts in zip(*other, strict=True))
+            text = f"{len(other)} of {len(pairs)} answers are {what} than asked for"
+            notes.append(f"{text}: {all_found:,} tokens in place of {all_wanted:,}")
+    return notes
 
 
 def _is_bundled(row: Figures) -> bool:

@@ -25,6 +25,7 @@ class Exchange:
     ) -> None:
         self.planned = planned
         self.scheduled_s = scheduled_s
+        self.held_until_s: float | None = None  #: whoever sends it had no place for it before
         self.dispatched_s: float | None = None
         self.sent_s: float | None = None
         self.heard_s: float | None = None  #: bytes came last
@@ -111,6 +112,8 @@ class Exchange:
             worker=self._worker,
             wanted_output_tokens=planned.max_tokens,
             scheduled_s=self.scheduled_s,
+            is_due_by_plan=planned.is_due_by_plan,
+            held_until_s=self.held_until_s,
             dispatched_s=self.dispatched_s,
             sent_s=self.sent_s,
             headers_s=self._headers_s,

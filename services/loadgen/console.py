@@ -52,8 +52,7 @@ def show_report(report: Report, run: Measured, console: Console) -> None:
     for example in _examples(run.facts):
         _line(console, f"  {escape(example)}")
     _show_table(console, "milliseconds, or tokens", summary.distributions)
-    has_times = any(request.at_s is not None for request in run.plan.requests)
-    for parts in _rates(summary, has_times=has_times):
+    for parts in _rates(summary):
         _line(console, ", ".join(f"{name} {form.format(value)}" for name, value, form in parts if value is not None))
     for compat in report.compat:
         _show_compat(compat, console)
@@ -101,7 +100,7 @@ def _examples(facts: Iterable[RequestFacts]) -> list[str]:
     return list(said.values())
 
 
-def _rates(summary: Summary, *, has_times: bool) -> list[list[Part]]:
+def _rates(summary: Summary) -> list[list[Part]]:
     """Lines. A load without due times asks for no rate."""
     throughput, rate, goodput = summary.throughput, summary.rate, summary.goodput
     asked: list[Part] = [("requests/s due", rate.asked_per_s, "{:.2f}"), ("sent", rate.achieved_per_s, "{:.2f}")]
@@ -116,7 +115,7 @@ def _rates(summary: Summary, *, has_times: bool) -> list[list[Part]]:
         [
             ("open at once: mean", summary.concurrency.mean, "{:.1f}"),
             ("most", summary.concurrency.max, "{:d}"),
-            *(asked if has_times else ()),
+            *(asked if rate.asked_per_s is not None else ()),
         ],
     ]
     if goodput is not None:

@@ -45,6 +45,11 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_tokens: int
     cancel_after_s: float = NEVER  #: this side ends it so long after it was sent; NEVER: it does not
 
+    @property
+    def is_due_by_plan(self) -> bool:
+        """Whether no answer and no place says when it is due."""
+        return self.at_s is not None and self.after is None
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All requests in the order of their indices, and how many may be open at once."""

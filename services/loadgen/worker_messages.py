@@ -99,6 +99,7 @@ def unsent_facts(request: PlannedRequest, worker: int, scheduled_s: float, cause
         worker=worker,
         wanted_output_tokens=request.max_tokens,
         scheduled_s=scheduled_s,
+        is_due_by_plan=request.is_due_by_plan,
         done_s=now,
         failure=Failure.UNSENT,
         detail=cause,

@@ -15,6 +15,7 @@ class Due(NamedTuple):
 
     request: PlannedRequest
     scheduled_s: float
+    held_until_s: float | None = None  #: when there was a place for it, if not yet when it was due
 
 
 class Schedule:
@@ -102,10 +103,11 @@ class Schedule:
     def _take_one(self, now: float) -> Due | None:
         if now < self._start_s or (self._has_bound and not (self._places and self._places[0] <= now)):
             return None
+        held_until_s = None
         if self._timed and self._timed[0][0] <= now:
             due_s, index, request = heapq.heappop(self._timed)
-            if self._has_bound:
-                self._places.popleft()
+            if self._has_bound and (free_s := self._places.popleft()) > due_s:
+                held_until_s = free_s
         elif self._fresh:
             request = self._fresh.popleft()
             index, due_s = request.index, self._start_s
@@ -114,7 +116,7 @@ class Schedule:
         else:
             return None
         self._open.add(index)
-        return Due(request, due_s)
+        return Due(request, due_s, held_until_s)
 
 
 def opening_times(concurrency: int, ramp_s: float, start_s: float) -> list[float]:

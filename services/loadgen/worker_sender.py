@@ -13,7 +13,7 @@ from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.target import BodyOf, Target, Turn
 from baton.services.loadgen.worker_bodies import PreparedBodies
 from baton.services.loadgen.worker_messages import Begin, unsent_facts
-from baton.services.loadgen.worker_schedule import Schedule, opening_times
+from baton.services.loadgen.worker_schedule import Due, Schedule, opening_times
 
 SPARE_S = 0.002  #: bodies are prepared only while nothing is due for so long
 
@@ -77,7 +77,7 @@ class Sender:
         """Send all that is due, and come back when the next one is."""
         self._cancel_handles()
         for due in self._schedule.take_due(self._clock()):
-            self._dispatch(due.request, due.scheduled_s)
+            self._dispatch(due)
         loop = asyncio.get_running_loop()
         wake_s = self._schedule.next_wake_s()
         delay_s = None if wake_s is None else max(0.0, wake_s - self._clock())
@@ -99,13 +99,16 @@ class Sender:
                 handle.cancel()
         self._timer = self._spare = None
 
-    def _dispatch(self, request: PlannedRequest, scheduled_s: float) -> None:
+    def _dispatch(self, due: Due) -> None:
+        request = due.request
         body = self._bodies.take(request, self._histories.get(request.session, ()) if request.is_next_message else ())
-        self._client.send(self._exchange_of(request, scheduled_s), body)
+        self._client.send(self._exchange_of(due), body)
 
-    def _exchange_of(self, request: PlannedRequest, scheduled_s: float) -> Exchange:
-        target = self._target
-        return Exchange(request, scheduled_s, target.endpoint, target.is_streamed, self._begin.worker)
+    def _exchange_of(self, due: Due) -> Exchange:
+        target, worker = self._target, self._begin.worker
+        exchange = Exchange(due.request, due.scheduled_s, target.endpoint, target.is_streamed, worker)
+        exchange.held_until_s = due.held_until_s
+        return exchange
 
     def _exchange_ended(self, exchange: Exchange) -> None:
         request, done_s = exchange.planned, exchange.done_s

@@ -45,8 +45,11 @@ OF_A_RUN = {
     "counts": "planned = succeeded + failed + cancelled; failed by class",
     "cut short": "of the cancelled: by the end of the run",
     "throughput": _THROUGHPUT,
-    "request rate, asked": "(n − 1) / (last − first due time), of what was taken up",
-    "request rate, achieved": "the same of sending",
+    "request rate, asked": (
+        "(n − 1) / (last − first due time), of what was due at times of the plan and taken up; undefined where nothing "
+        "was"
+    ),
+    "request rate, achieved": "the same of sending; where no time was planned, of all that was sent",
     "concurrency, mean and max": "sent and not over, successes or not; the mean is over the span",
     "prefix-hit rate": "cached / input tokens of the successes that say both",
     "goodput": (

@@ -123,7 +123,7 @@ def test_ldg_04_boards_of_other_machines_settings_models_or_loads_are_not_compar
 def test_ldg_04_a_degraded_run_is_not_compared_silently():
     late = [fixed_schedule(scheduled_s=-1.0)]
     assert comparable(a_report([fixed_schedule()]), a_report(late)) == (
-        "the second is degraded: schedule lag p99 is 1000.0 ms, limit 50.0 ms",
+        "the second is degraded: schedule lag p99 of the client is 1000.0 ms, limit 50.0 ms",
     )
 
 

@@ -104,13 +104,13 @@ def test_ldg_04_a_client_that_is_late_is_said_to_be_degraded():
     rows = [fixed_schedule(at=1.0 * index + 0.2, scheduled_s=1.0 * index, index=index) for index in range(5)]
     found = summarize(rows)
     assert found.distributions["schedule_lag_s"].p99 == pytest.approx(0.2)
-    assert found.degraded == ("schedule lag p99 is 200.0 ms, limit 50.0 ms",)
+    assert found.degraded == ("schedule lag p99 of the client is 200.0 ms, limit 50.0 ms",)
     assert summarize(rows, max_lag_s=0.5).degraded == ()
 
 
 def test_ldg_04_a_rate_that_was_not_reached_is_said():
     rows = [fixed_schedule(at=2.0 * index, scheduled_s=1.0 * index, index=index) for index in range(5)]
-    assert summarize(rows, max_lag_s=9.0).degraded == ("0.50 requests/s were sent, 1.00 asked for",)
+    assert summarize(rows, max_lag_s=9.0).degraded == ("0.50 requests/s were sent, 1.00 were due",)
 
 
 def test_the_lag_is_that_of_failures_too():
@@ -161,3 +161,41 @@ def test_ldg_04_what_the_end_of_the_run_cut_short_is_said_and_degrades_it():
     )
     as_planned = summarize(renumbered([rows[0], rows[3]]))
     assert (as_planned.counts.cut_short, as_planned.counts.is_whole, as_planned.degraded) == (0, True, ())
+
+
+def test_ldg_04_a_load_that_waits_for_answers_asks_for_no_rate():
+    """Each is due when the one before it is over, and takes longer and longer to be sent."""
+    rows = [
+        fixed_schedule(at=1.02**index * index + 0.04, scheduled_s=1.0 * index, index=index, is_due_by_plan=index == 0)
+        for index in range(12)
+    ]
+    found = summarize(rows, max_lag_s=9.0)
+    assert (found.rate.asked_per_s, found.degraded) == (None, ())
+    closed = [msgspec.structs.replace(row, is_due_by_plan=False) for row in rows]
+    assert summarize(closed).rate.achieved_per_s == pytest.approx(11 / (1.02**11 * 11))
+
+
+def test_ldg_04_what_a_bound_holds_back_is_said_and_is_not_the_clients_fault():
+    """One at a time, half as fast as they are due."""
+    rows = [
+        fixed_schedule(at=2.0 * i, scheduled_s=1.0 * i, held_until_s=2.0 * i if i else None, index=i) for i in range(5)
+    ]
+    found = summarize(rows)
+    assert (found.rate.asked_per_s, found.rate.achieved_per_s, found.degraded) == (1.0, 0.5, ())
+    assert found.distributions["schedule_lag_s"].max == 4.0
+    assert found.notes == (
+        "the bound on open requests held back 4 of 5 requests when they were due, by up to 4,000 ms: figures from the "
+        "schedule have the wait",
+    )
+    late = [msgspec.structs.replace(row, sent_s=row.sent_s + 0.2) for row in rows]
+    assert summarize(late).degraded == ("schedule lag p99 of the client is 200.0 ms, limit 50.0 ms",)
+
+
+def test_answers_of_other_lengths_than_asked_for_are_said_with_their_numbers():
+    rows = [fixed_schedule(wanted_output_tokens=wanted) for wanted in (21, 128, 128, 20)]
+    assert summarize(renumbered(rows)).notes == (
+        "2 of 4 answers are shorter than asked for: 42 tokens in place of 256",
+        "1 of 4 answers are longer than asked for: 21 tokens in place of 20",
+    )
+    few = [fixed_schedule(wanted_output_tokens=21) for _ in range(100)] + rows[1:2]
+    assert summarize(renumbered(few)).notes == ()

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.metrics.goodput import NO_SLO, Slo
-from baton.services.loadgen.bench_settings import RunSettings, TargetSettings, metrics_urls, slo_of, slo_of_target, target_of
+from baton.services.loadgen.bench_settings import (
+    RunSettings,
+    TargetSettings,
+    metrics_urls,
+    slo_of,
+    slo_of_target,
+    target_of,
+)
 from baton.services.loadgen.load_errors import BadLoad
 
 

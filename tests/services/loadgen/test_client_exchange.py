@@ -72,6 +72,7 @@ def test_LDG_02_a_fixed_schedule_gives_exactly_its_times_and_counts() -> None:
         worker=2,
         wanted_output_tokens=9,
         scheduled_s=0.5,
+        is_due_by_plan=False,
         dispatched_s=0.6,
         sent_s=0.7,
         headers_s=0.005,

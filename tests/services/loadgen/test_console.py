@@ -12,7 +12,6 @@ from baton.core.metrics.facts import Failure, Phase
 from baton.services.loadgen.bench_settings import RunSettings
 from baton.services.loadgen.console import show_comparison, show_report
 from baton.services.loadgen.live import LiveView
-from baton.services.loadgen.plan import Plan, PlannedRequest
 from baton.services.loadgen.results import Measured, make_report
 from baton.services.loadgen.server_metrics import Sample
 from tests.services.loadgen.test_results import FACTS, measured, options, target
@@ -47,9 +46,9 @@ def test_a_rate_is_asked_for_only_where_requests_have_times() -> None:
     run = measured(text="a")
     later = msgspec.structs.replace(FACTS, index=1, scheduled_s=0.5, dispatched_s=0.5, sent_s=0.5)
     run = run._replace(facts=[FACTS, later])
-    assert not any("due" in line for line in shown(run))
-    timed = Plan(requests=(PlannedRequest(index=0, at_s=0.0, max_tokens=1),), seed=0)
-    assert "open at once: mean 1.5, most 2, requests/s due 2.00, sent 2.00" in shown(run._replace(plan=timed))
+    assert "open at once: mean 1.5, most 2, requests/s due 2.00, sent 2.00" in shown(run)
+    waiting = [msgspec.structs.replace(row, is_due_by_plan=False) for row in run.facts]
+    assert "open at once: mean 1.5, most 2" in shown(run._replace(facts=waiting))
 
 
 def test_failures_stand_by_class_with_what_was_said_of_the_first() -> None:

@@ -135,3 +135,15 @@ def test_every_request_is_taken_once_never_early_and_within_the_bound(
         assert not concurrency or len(is_open) <= concurrency
         assert schedule.num_open == len(is_open)
     assert sorted(seen) == list(range(len(requests)))
+
+
+def test_what_waits_for_a_place_when_it_is_due_says_until_when() -> None:
+    requests = [*(request(index, at_s=index * 1.0) for index in range(3)), request(3, after=2), request(4)]
+    schedule = Schedule(requests, 0.0, opening_times(1, 0.0, 0.0))
+    held = []
+    for now in (0.5, 2.0, 3.5, 6.0, 7.0):
+        [due] = schedule.take_due(now)
+        held.append((due.request.index, due.held_until_s))
+        schedule.end(due.request.index, now + 0.5)
+    assert held == [(0, None), (1, None), (2, 2.5), (3, None), (4, None)]
+    assert [made.is_due_by_plan for made in requests] == [True, True, True, False, False]
