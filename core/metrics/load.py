@@ -53,11 +53,11 @@ def per_second(amount: float, length_s: float) -> float | None:
 
 
 def span_of(facts: Sequence[RequestFacts]) -> Span:
-    """From when the first request was due until the last one that was sent was over."""
+    """From when the first request was due until the last one was over; of no length if none had been due by then."""
     if not facts:
         return Span(0.0, 0.0)
     begin = min(row.scheduled_s for row in facts)
-    return Span(begin, max((row.done_s for row in facts if row.done_s is not None), default=begin))
+    return Span(begin, max((begin, *(row.done_s for row in facts if row.done_s is not None))))
 
 
 def open_intervals(facts: Sequence[RequestFacts], span: Span) -> list[Interval]:

@@ -34,7 +34,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     begin_s: float
     bin_s: float
-    due_per_s: tuple[float, ...]  #: requests that were due
+    due_per_s: tuple[float, ...]  #: requests that were due before the run ended
     succeeded_per_s: tuple[float, ...]  #: by their end
     failed_per_s: tuple[float, ...]  #: by their end, or by when they were due if they have none
     output_tokens_per_s: tuple[float, ...]  #: of successes, by the time of their chunk
@@ -58,7 +58,7 @@ def over_time(facts: Iterable[RequestFacts], bin_s: float | None = None, span: S
     return Series(
         begin_s=bins.span.begin_s,
         bin_s=bins.bin_s,
-        due_per_s=bins.rates([(row.scheduled_s, 1.0) for row in rows]),
+        due_per_s=bins.rates([(row.scheduled_s, 1.0) for row in rows if row.scheduled_s <= bins.span.end_s]),
         succeeded_per_s=bins.rates([(row.done_s, 1.0) for row in good if row.done_s is not None]),
         failed_per_s=bins.rates([(row.scheduled_s if row.done_s is None else row.done_s, 1.0) for row in failed]),
         output_tokens_per_s=bins.rates(tokens),

@@ -1,4 +1,4 @@
-"""`baton bench compare A B`: two runs over the requests that succeeded in both."""
+"""`baton bench compare A B`: two runs over the requests that succeeded in both. Of a sweep, each point is a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from baton.services.loadgen.results import RECORDS, REPORT
 
 
 def main(arguments: list[str]) -> int:
-    """Raises ServingError. Exit code 1 where the two are not alike and that was not asked for."""
+    """Raises ServingError. Exit code 1 where records are lost, or the two are not alike and that was not asked for."""
     parser = argparse.ArgumentParser(prog="baton bench compare", description=__doc__)
     parser.add_argument("first", type=Path, help="folder of a run")
     parser.add_argument("second", type=Path, help="folder of another one of the same load")
@@ -21,12 +21,14 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     found = compare(read_run(asked.first), read_run(asked.second))
     show_comparison(found, (str(asked.first), str(asked.second)), Output())
-    return 1 if found.cautions and not asked.unlike else 0
+    return 1 if found.losses or (found.cautions and not asked.unlike) else 0
 
 
 def read_run(folder: Path) -> RunFiles:
-    """Raises BadLoad, which names the file."""
+    """Raises BadLoad, which names the file, or the runs of a sweep."""
     path = folder / REPORT
+    if not path.exists() and (points := sorted(str(each.parent) for each in folder.glob(f"*/{REPORT}"))):
+        raise BadLoad(f"{folder} is a sweep; its runs can be compared: {', '.join(points)}")
     try:
         report = decode_report(path.read_bytes())
         path = folder / RECORDS

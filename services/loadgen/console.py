@@ -71,6 +71,8 @@ def show_comparison(found: Comparison, names: tuple[str, str], console: Console)
         values = [_number(name, value) for value in (row.first, row.second, row.difference)]
         table.add_row(NAMES[name], *values, "" if row.ratio is None else f"{row.ratio:.3f}")
     console.print(table)
+    for loss in found.losses:
+        _line(console, f"[bold yellow]not whole:[/] {escape(loss)}")
     for caution in found.cautions:
         _line(console, f"[bold yellow]not alike:[/] {escape(caution)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +29,8 @@ def test_a_run_is_its_own_equal(drawn):
 def test_medians_are_of_the_requests_that_succeeded_in_both():
     first = renumbered([answer([(0.1, 1)]), answer([(0.3, 1)]), answer([(9.0, 1)]), failed(Failure.LOST)])
     second = renumbered([answer([(0.2, 1)]), answer([(0.6, 1)]), failed(Failure.REFUSED), failed(Failure.LOST)])
-    second.append(msgspec.structs.replace(fixed_schedule(), index=7))
+    first.append(failed(Failure.LOST, index=4))
+    second.append(fixed_schedule(index=4))
     found = compare(run(first), run(second))
     assert (found.num_common, found.only_first, found.only_second, found.neither) == (2, 1, 1, 1)
     ttft = found.differences["ttft_s"]
@@ -51,6 +51,17 @@ def test_another_plan_is_refused_and_other_cautions_are_said():
     assert compare(run(rows), run(rows, machine={"cpu": "other"})).cautions == ("machines differ: cpu",)
 
 
-def test_nothing_in_common_has_no_differences():
-    found = compare(run([fixed_schedule()]), run([failed(Failure.LOST)]))
-    assert (found.num_common, found.only_first, found.differences) == (0, 1, {})
+def test_nothing_in_common_is_nothing_to_compare():
+    with pytest.raises(NotComparable, match=r"no request succeeded in both \(1 in the first, 0 in the second\)$"):
+        compare(run([fixed_schedule()]), run([failed(Failure.LOST)]))
+
+
+def test_records_that_are_lost_are_told_apart_from_requests_that_failed():
+    rows = renumbered([fixed_schedule(), fixed_schedule(), fixed_schedule()])
+    whole, cut, emptied = (RunFiles(a_report(rows), kept) for kept in (rows, rows[:2], []))
+    assert compare(whole, whole).losses == ()
+    for found in (compare(whole, cut), compare(cut, whole)):
+        assert (found.num_common, found.only_first, found.only_second, found.neither) == (2, 0, 0, 0)
+    assert compare(whole, cut).losses == ("the records of the second hold 2 of its 3 requests",)
+    with pytest.raises(NotComparable, match=r"nothing to compare.*; the records of the first hold 0 of its 3 requests"):
+        compare(emptied, whole)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from baton.core.metrics.facts import Failure
 from baton.core.metrics.load import Span, concurrency, open_intervals, request_rate, span_of
+from baton.core.metrics.over_time import over_time
 from tests.core.metrics.stub import answer, failed
 
 
@@ -70,3 +71,12 @@ def test_rates_are_of_due_and_of_sending():
 def test_all_at_once_has_no_rate():
     assert request_rate(steady(5, 0.0, 1.0)).asked_per_s is None
     assert request_rate([]).achieved_per_s is None
+
+
+def test_a_run_that_ended_before_anything_was_due_has_no_length_and_no_negative_one():
+    unsent = [failed(Failure.UNSENT, index=i, at=20.0 + i, done_s=2.0) for i in range(3)]
+    assert span_of(unsent) == Span(20.0, 20.0)
+    assert over_time(unsent).due_per_s[0] * over_time(unsent).bin_s == pytest.approx(1.0)
+    cut = [answer([(1.0, 1)], at=0.0, index=9), *unsent]
+    assert span_of(cut) == Span(0.0, 2.0)
+    assert sum(over_time(cut).due_per_s) * over_time(cut).bin_s == pytest.approx(1.0)

@@ -18,11 +18,12 @@ from baton.services.loadgen.results import make_report, write_report
 from tests.services.loadgen.test_results import FACTS, measured, options, target
 
 
-def write(folder: Path, text: str = "a", salt: str = "", slo: str = "") -> str:
+def write(folder: Path, text: str = "a", salt: str = "", slo: str = "", num: int = 1) -> str:
     folder.mkdir()
-    run = measured(text=text, content=ContentSettings(salt=salt))
+    rows = [msgspec.structs.replace(FACTS, index=index) for index in range(num)]
+    run = measured(text=text, content=ContentSettings(salt=salt))._replace(facts=rows)
     write_report(folder, make_report(run, target(), options(run=RunSettings(slo=slo))))
-    (folder / "requests.jsonl").write_bytes(encode_facts([FACTS]))
+    (folder / "requests.jsonl").write_bytes(encode_facts(rows))
     return str(folder)
 
 
@@ -62,3 +63,27 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a" / "report.json").write_text("[]")
     with pytest.raises(BadLoad, match=r"report\.json: "):
         read_run(tmp_path / "a")
+
+
+def test_lost_records_end_with_1_and_nothing_in_common_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [write(tmp_path / name, num=2) for name in "ab"]
+    assert main(folders) == 0
+    records = tmp_path / "b" / "requests.jsonl"
+    records.write_bytes(records.read_bytes().splitlines(keepends=True)[0])
+    assert (main(folders), main([*folders, "--unlike"])) == (1, 1)
+    assert "not whole: the records of the second hold 1 of its 2 requests\n" in capsys.readouterr().out
+    records.write_bytes(b"")
+    assert bench(["compare", *folders]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("baton bench: nothing to compare: no request succeeded in both (2 in the first, 0 in the")
+    assert said.endswith("; the records of the second hold 0 of its 2 requests\n")
+
+
+def test_of_a_sweep_the_runs_are_named(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    points = [write(tmp_path / "s" / f"rate={rate}") for rate in (1, 2)]
+    with pytest.raises(BadLoad, match=rf"s is a sweep; its runs can be compared: {', '.join(points)}$"):
+        read_run(tmp_path / "s")
+    assert main([points[0], points[0]]) == 0
