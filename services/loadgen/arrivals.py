@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from baton.services.loadgen.load_errors import MAX_REQUESTS, TooMany
+
 Times = npt.NDArray[np.float64]
 
 GAPS_AT_ONCE = 4096
@@ -41,7 +43,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 
 def due_times(arrivals: Arrivals, rng: np.random.Generator, *, count: int = 0, duration_s: float = 0.0) -> Times:
     """Ascending times, `[num_requests]`: the first `count` of those below `duration_s`. A limit of 0 is none; one of
-    the two must be given. A duration is of time, not of requests: Poisson arrivals vary in number."""
+    the two must be given. A duration is of time, not of requests: Poisson arrivals vary in number. Raises TooMany."""
     if not count and not duration_s:
         raise ValueError("neither a number nor a duration")
     parts: list[Times] = []
@@ -52,9 +54,11 @@ def due_times(arrivals: Arrivals, rng: np.random.Generator, *, count: int = 0, d
             break
         parts.append(times)
         num_times += len(times)
-        if count and num_times >= count:
+        if num_times >= (count or MAX_REQUESTS + 1):
             break
     found = np.concatenate(parts)
+    if not count and len(found) > MAX_REQUESTS:
+        raise TooMany(f"{duration_s:g} s at this rate")
     return found[:count] if count else found
 
 

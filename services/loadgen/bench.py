@@ -68,7 +68,7 @@ class Bench:
         try:
             return self._run_all()
         except KeyboardInterrupt:
-            self._say("interrupted")
+            self._say("interrupted" if self._reports else "interrupted before anything was measured")
             return EXIT_INTERRUPTED
 
     def _run_all(self) -> int:

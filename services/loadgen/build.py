@@ -12,7 +12,7 @@ from baton.services.loadgen.cancel import cancel_times
 from baton.services.loadgen.draws import Purpose, generator
 from baton.services.loadgen.groups import group_prefixes
 from baton.services.loadgen.lengths import Lengths, drawn, sampled
-from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
 from baton.services.loadgen.load_settings import (
     DEFAULT_INPUT_TOKENS,
     DEFAULT_OUTPUT_TOKENS,
@@ -104,6 +104,8 @@ def _singles(settings: LoadSettings) -> list[PlannedRequest]:
 def _chats(settings: LoadSettings) -> list[PlannedRequest]:
     starts = _starts(settings, settings.num_sessions)
     turns = num_turns(settings, len(starts))
+    if sum(turns) > MAX_REQUESTS:
+        raise TooMany("num_sessions, turns")
     lengths = _lengths(settings, sum(turns))
     return list(chat_requests(settings, starts, turns, lengths, _groups(settings, len(starts))))
 

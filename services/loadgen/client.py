@@ -156,7 +156,9 @@ class Client:
 
 def cause_of(error: OSError) -> str:
     """Without the address that a loop puts in place of the system's own words."""
-    return str(error) if isinstance(error, ssl.SSLError) or not error.errno else os.strerror(error.errno)
+    if isinstance(error, ssl.SSLError) or not error.errno:
+        return str(error)
+    return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)  # of names: below 0
 
 
 def request_head(target: Target) -> bytes:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from baton.core.errors import ServingError
 
+MAX_REQUESTS = 1_000_000  #: of one run, and of its warm-up: more is a slip of the hand, which must not cost all memory
+
 
 class BadLoad(ServingError):
     """An option, or options together, that make no load."""
+
+
+class TooMany(BadLoad):
+    """More requests than a run may have."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: more than {MAX_REQUESTS:,} requests, the most that a run can have")
 
 
 class BadTrace(BadLoad):

@@ -10,7 +10,7 @@ import msgspec
 
 from baton.services.loadgen.arrivals import ArrivalKind, Arrivals
 from baton.services.loadgen.content import ContentKind, ContentSettings
-from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.traces.records import TraceFormat
 
@@ -102,6 +102,9 @@ def check_settings(settings: LoadSettings) -> None:
     for name, value in msgspec.structs.asdict(settings).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise BadLoad(f"{name}: {value} is not finite")
+    for name in ("num_requests", "num_sessions", "warm_up_requests"):
+        if getattr(settings, name) > MAX_REQUESTS:
+            raise TooMany(name)
     for is_wrong, what in _contradictions(settings):
         if is_wrong:
             raise BadLoad(what)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.content import ContentKind
 from baton.services.loadgen.draws import Purpose, generator
 from baton.services.loadgen.lengths import draw_tokens
-from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
 from baton.services.loadgen.load_settings import DEFAULT_OUTPUT_TOKENS, LoadSettings, kind_of
 from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.traces.reading import read_trace
@@ -29,7 +30,9 @@ def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedReques
         max_context_tokens=settings.max_context_tokens,
     )
     wanted = read_trace(Path(settings.trace), settings.trace_format, limits)
-    records = list(wanted)
+    records = list(islice(wanted, MAX_REQUESTS + 1))
+    if len(records) > MAX_REQUESTS:
+        raise TooMany(settings.trace)
     if not records:
         raise BadLoad(f"{settings.trace}: nothing of it is left within the limits")
     if settings.content == ContentKind.TOKENS and any(record.text or record.messages_json for record in records):

@@ -10,7 +10,7 @@ import msgspec
 
 from baton.core.errors import ServingError
 from baton.services.loadgen.answers import read_error
-from baton.services.loadgen.client import tls_context
+from baton.services.loadgen.client import cause_of, tls_context
 from baton.services.loadgen.target import Address, Target, address_of, headers_of
 
 NO_SUCH_ROUTE = (404, 405, 501)
@@ -73,4 +73,15 @@ async def get(target: Target, address: Address, url: str) -> tuple[int, bytes]:
     except TimeoutError as error:
         raise TargetRefused(f"{target.url} does not answer within {target.connect_timeout_s:g} s") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise TargetRefused(f"{target.url} cannot be reached: {error}") from error
+        raise TargetRefused(f"{target.url} cannot be reached: {cause_of_http(error)}") from error
+
+
+def cause_of_http(error: aiohttp.ClientError | OSError) -> str:
+    """In the system's words where no connection was made: the library's own show its objects."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return cause_of(error.os_error)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{error.status} {error.message}"
+    return str(error) or type(error).__name__

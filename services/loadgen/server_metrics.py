@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from baton.services.loadgen.answers import one_line
 from baton.services.loadgen.client import tls_context
 from baton.services.loadgen.client_connection import Clock
+from baton.services.loadgen.run_preflight import cause_of_http
 from baton.services.loadgen.target import Target, address_of, headers_of
 
 QUEUED = ("baton_queued", "vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
@@ -77,6 +78,7 @@ class MetricsSampler:
         self.num_failures = 0
         self.first_failure = ""
         self._urls = urls
+        self._asked = ""  #: the address that was asked last
         self._origin = address_of(target.url).origin + "/"
         self._headers = headers_of(target)
         self._tls = tls_context(target)
@@ -97,11 +99,19 @@ class MetricsSampler:
         try:
             texts = [await self._text(session, url) for url in self._urls]
             self._told(read_metrics(texts, self._clock()))
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            self.num_failures += 1
-            self.first_failure = self.first_failure or one_line(str(error)) or type(error).__name__
+        except TimeoutError:
+            self._failed(f"no answer within {TIMEOUT_S:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            self._failed(cause_of_http(error))
+        except ValueError as error:
+            self._failed(str(error))
+
+    def _failed(self, cause: str) -> None:
+        self.num_failures += 1
+        self.first_failure = self.first_failure or one_line(f"{self._asked}: {cause}")
 
     async def _text(self, session: aiohttp.ClientSession, url: str) -> str:
+        self._asked = url
         headers = self._headers if url.startswith(self._origin) else {}
         async with session.get(url, headers=headers | ACCEPTED, ssl=self._tls) as response:
             response.raise_for_status()

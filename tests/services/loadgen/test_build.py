@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.metrics.facts import Phase
+from baton.services.loadgen import replay
 from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.build import build_plan, plan_fingerprint
 from baton.services.loadgen.content import Content, ContentKind
@@ -206,6 +207,14 @@ def test_lengths_of_answers_that_a_trace_says_are_not_asked_for(mooncake: str) -
         build_plan(LoadSettings(trace=mooncake, output_tokens="3"))
 
 
+def test_a_trace_of_more_requests_than_a_run_can_have_is_told(mooncake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(build_plan(LoadSettings(trace=mooncake)).requests)
+    monkeypatch.setattr(replay, "MAX_REQUESTS", count - 1)
+    with pytest.raises(BadLoad, match=r"requests, the most that a run can have$"):
+        build_plan(LoadSettings(trace=mooncake))
+    assert len(build_plan(LoadSettings(trace=mooncake, num_requests=count - 1)).requests) == count - 1
+
+
 def test_a_sweep_is_over_nothing_that_is_given_beside_it() -> None:
     for settings, text in ((LoadSettings(num_requests=3, rate=2), "rate:1"), (CLOSED, "concurrency:1")):
         with pytest.raises(BadLoad, match="one of the two"):
@@ -295,6 +304,11 @@ def test_a_sweep_that_is_none_is_told(text: str) -> None:
         ({"trace": "/nowhere"}, "/nowhere: No such file"),
         ({"trace": "/nowhere", "window_start_s": 3.0, "window_end_s": 2.0}, "window"),
         ({"duration_s": 0.001, "rate": 0.001}, "nothing is due"),
+        ({"num_requests": 10**9, "rate": 1e6}, "^num_requests: more than 1,000,000 requests, the most that a run"),
+        ({"warm_up_requests": 10**9}, "warm_up_requests: more than 1,000,000 requests"),
+        ({"duration_s": 1e9, "rate": 1e6, "num_requests": 0}, r"^1e\+09 s at this rate: more than 1,000,000 requests"),
+        ({"warm_up_s": 1e9, "rate": 1e6}, r"^1e\+09 s at this rate: more than 1,000,000 requests"),
+        ({"turns": "1000", "num_sessions": 1001, "num_requests": 0}, "num_sessions, turns: more than 1,000,000"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_told_in_one_line_that_names_the_option(options: dict[str, object], named: str) -> None:

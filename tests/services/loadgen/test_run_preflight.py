@@ -65,7 +65,7 @@ async def test_the_key_is_shown_to_the_server_and_to_nobody_else() -> None:
 async def test_a_server_that_is_not_there_or_does_not_answer_is_said() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
-        with pytest.raises(TargetRefused, match="cannot be reached"):
+        with pytest.raises(TargetRefused, match=r"cannot be reached: Connection refused$"):
             await check_target(Target(url=f"127.0.0.1:{taken.getsockname()[1]}", model="m"))
     async with StubServer(lambda asked: [Until(asyncio.Event())]) as server:
         with pytest.raises(TargetRefused, match=r"does not answer within 0\.05 s"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable
 
 import pytest
 
 from baton.services.loadgen.server_metrics import MetricsSampler, Sample, read_metrics
 from baton.services.loadgen.target import Target
+from tests.support.loops import until
 from tests.support.stub_server import Asked, Step, StubServer, whole
 
 VLLM = """# TYPE vllm:num_requests_waiting gauge
@@ -79,4 +81,21 @@ async def test_a_server_that_stops_answering_leaves_a_gap() -> None:
         await asyncio.gather(task, return_exceptions=True)
     assert queued == [7, 1]
     assert sampler.num_failures == 2
-    assert sampler.first_failure.startswith("500, message='No'")
+    assert sampler.first_failure == f"{server.url}/metrics: 500 No"
+
+
+async def test_why_an_address_cannot_be_reached_is_said_in_the_systems_words() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/metrics"
+        told: asyncio.Queue[Sample] = asyncio.Queue()
+        good = whole("200 OK", VLLM.encode(), "text/plain")
+        async with StubServer(lambda asked: [good]) as server:
+            urls = [f"{server.url}/metrics", url]
+            target = Target(url=server.url, model="m")
+            sampler = MetricsSampler(urls, target, 60.0, asyncio.get_running_loop().time, told.put_nowait)
+            task = asyncio.create_task(sampler.run())
+            await until(lambda: sampler.num_failures > 0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    assert sampler.first_failure == f"{url}: Connection refused"
