@@ -1,35 +1,43 @@
-"""`baton bench`: plans the load, asks the server, runs, reports.
-
-Exit codes: 0; 1 too many failures, no success, or what was measured is not whole; 2 nothing could be run; 130
-interrupted.
-"""
+"""`baton bench` from its first moment on: a Ctrl-C gives one line, also while the libraries of a load are read."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-from baton.core.errors import ServingError
-from baton.services.loadgen import comparing
-from baton.services.loadgen.bench import Bench
-from baton.services.loadgen.console import Output
-from baton.services.loadgen.options import in_flags, parse_options
-
-EXIT_REFUSED = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED = "baton bench: interrupted before anything was measured\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
+    with ends_at_interrupt():
+        from baton.services.loadgen import command
     try:
-        if given[:1] == ["compare"]:
-            return comparing.main(given[1:])
-        return Bench(parse_options(given), Output(), Output(stderr=True)).run()
-    except ServingError as error:
-        print(f"baton bench: {in_flags(str(error))}", file=sys.stderr)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"baton bench: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
-    return EXIT_REFUSED
+        return command.main(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        print("baton bench: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+@contextmanager
+def ends_at_interrupt() -> Iterator[None]:
+    """At once: some libraries would make something else of an exception while they are read."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # not where it is ignored, as for a shell's background job
+        signal.signal(signal.SIGINT, end_process)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def end_process(number: int, frame: FrameType | None) -> None:
+    os.write(2, INTERRUPTED.encode())
+    os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import os
 import select
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -293,7 +295,7 @@ async def test_a_ctrl_c_before_anything_was_sent_is_one_line(tmp_path: Path) -> 
             await server.opened.wait_for(lambda: server.num_open == 1)
         process.send_signal(signal.SIGINT)
         ran = await finished(process, tmp_path / "out")
-    assert (ran.code, ran.out, ran.err) == (130, "", "baton bench: interrupted\n")
+    assert (ran.code, ran.out, ran.err) == (130, "", "baton bench: interrupted before anything was measured\n")
 
 
 async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
@@ -380,3 +382,19 @@ async def test_a_report_says_what_was_asked_but_no_header(tmp_path: Path) -> Non
     assert (run.target, run.model) == (server.url, "m")
     assert run.machine.keys() == {"processor", "cores", "memory_gib", "system"}
     assert "s3cret" not in json.dumps(run.settings) + (tmp_path / "out" / "report.json").read_text()
+
+
+def test_a_ctrl_c_while_libraries_are_read_is_one_line() -> None:
+    program = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from baton.services.cli.main import main
+sys.exit(main(["bench", "--num-requests", "1", "--concurrency", "1"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    said = b"baton bench: interrupted before anything was measured\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", said)
