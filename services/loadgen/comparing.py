@@ -28,7 +28,7 @@ def read_run(folder: Path) -> RunFiles:
     """Raises BadLoad, which names the file, or the runs of a sweep."""
     path = folder / REPORT
     if not path.exists() and (points := sorted(str(each.parent) for each in folder.glob(f"*/{REPORT}"))):
-        raise BadLoad(f"{folder} is a sweep; its runs can be compared: {', '.join(points)}")
+        raise BadLoad(f"the folder {folder} holds a sweep; its runs can be compared: {', '.join(points)}")
     try:
         report = decode_report(path.read_bytes())
         path = folder / RECORDS

@@ -32,7 +32,7 @@ def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedReques
     wanted = read_trace(Path(settings.trace), settings.trace_format, limits)
     records = list(islice(wanted, MAX_REQUESTS + 1))
     if len(records) > MAX_REQUESTS:
-        raise TooMany(settings.trace)
+        raise TooMany("trace")
     if not records:
         raise BadLoad(f"{settings.trace}: nothing of it is left within the limits")
     if settings.content == ContentKind.TOKENS and any(record.text or record.messages_json for record in records):

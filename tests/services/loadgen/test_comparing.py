@@ -84,6 +84,8 @@ def test_lost_records_end_with_1_and_nothing_in_common_with_2(
 def test_of_a_sweep_the_runs_are_named(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     points = [write(tmp_path / "s" / f"rate={rate}") for rate in (1, 2)]
-    with pytest.raises(BadLoad, match=rf"s is a sweep; its runs can be compared: {', '.join(points)}$"):
+    with pytest.raises(
+        BadLoad, match=rf"^the folder .*s holds a sweep; its runs can be compared: {', '.join(points)}$"
+    ):
         read_run(tmp_path / "s")
     assert main([points[0], points[0]]) == 0

@@ -95,6 +95,20 @@ async def test_what_is_shown_is_what_the_report_says(tmp_path: Path) -> None:
         assert await page.locator("#objectives tbody tr").count() == 4
 
 
+async def test_what_the_end_of_the_run_cut_short_is_part_of_the_whole_and_what_was_cancelled_as_planned_is_not(
+    tmp_path: Path,
+) -> None:
+    good = requests(8, share_failed=0.0)
+    cut = {index: {"is_cancelled": True, "is_cut_short": index > 0} for index in range(3)}
+    facts = [msgspec.structs.replace(row, **cut.get(row.index, {})) for row in good]
+    async with open_report(render([report_of(facts)], [facts]), tmp_path) as page:
+        shown = (await page.inner_text(".tile.success")).replace("\xa0", " ")
+        assert "5 of 7 requests" in shown
+        assert "2 cut short" in shown
+        assert "1 cancelled" in shown
+        assert "2 of 8 requests were cut short" in await page.inner_text(".notice.degraded")
+
+
 async def test_keys_read_values_without_a_pointer(tmp_path: Path) -> None:
     facts = requests(60)
     report = report_of(facts)
