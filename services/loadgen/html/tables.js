@@ -7,7 +7,7 @@ function objectives({ report: { summary: { goodput } } }) {
   if (!goodput) return null;
   const bounds = Object.entries(goodput.attainment).map(([name, kept]) => [`${TERMS.bounds[name]} ≤ ${exactTime(goodput.slo[name])}`, kept]);
   const row = ([name, kept]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "meter" }, meter(kept)), h("td", { class: "number" }, share(kept, 2)));
-  return section("objectives", "Objectives", `Of ${decimal(goodput.num_judged, 0)} successes and failures; a failure keeps none.`,
+  return section("objectives", "Objectives", `Of ${decimal(goodput.num_judged, 0)} requests; one that failed, or that the end of the run cut short, keeps none.`,
     h("table", { class: "attainment" }, h("caption", { class: "hidden" }, "Share of requests that kept each objective"),
       h("tbody", {}, bounds.map(row), bounds.length > 1 && row(["All of them", goodput.share]))));
 }

@@ -109,6 +109,17 @@ async def test_what_the_end_of_the_run_cut_short_is_part_of_the_whole_and_what_w
         assert "2 of 8 requests were cut short" in await page.inner_text(".notice.degraded")
 
 
+async def test_answers_in_one_piece_have_no_first_token_on_the_page(tmp_path: Path) -> None:
+    facts = [
+        msgspec.structs.replace(row, chunks=row.chunks[-1:], is_whole=True) for row in requests(30, share_failed=0.0)
+    ]
+    async with open_report(render([report_of(facts)], [facts]), tmp_path) as page:
+        assert await page.evaluate(FLAWS) == []
+        await page.focus("#requests canvas")
+        await page.keyboard.press("Home")
+        assert "first token after –" in await page.inner_text("#requests .readout")
+
+
 async def test_keys_read_values_without_a_pointer(tmp_path: Path) -> None:
     facts = requests(60)
     report = report_of(facts)
