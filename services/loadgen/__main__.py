@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
-EXIT_INTERRUPTED = 128 + signal.SIGINT
-INTERRUPTED = "baton bench: interrupted before anything was measured\n"
+from baton.services.loadgen.interrupts import EXIT_INTERRUPTED, ends_at_interrupt
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,23 +15,6 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("baton bench: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-
-
-@contextmanager
-def ends_at_interrupt() -> Iterator[None]:
-    """At once: some libraries would make something else of an exception while they are read."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # not where it is ignored, as for a shell's background job
-        signal.signal(signal.SIGINT, end_process)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def end_process(number: int, frame: FrameType | None) -> None:
-    os.write(2, INTERRUPTED.encode())
-    os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from baton.services.loadgen.build import build_plan
 from baton.services.loadgen.console import show_report
 from baton.services.loadgen.content import ContentSettings, new_salt
 from baton.services.loadgen.html import render
+from baton.services.loadgen.interrupts import EXIT_INTERRUPTED, ends_at_interrupt
 from baton.services.loadgen.live import LiveView
 from baton.services.loadgen.load_settings import content_settings
 from baton.services.loadgen.options import Options
@@ -45,7 +46,6 @@ from baton.services.loadgen.server_metrics import Sample
 from baton.services.loadgen.sweep import parse_sweep, sweep_plans
 
 EXIT_FAILURES = 1
-EXIT_INTERRUPTED = 130
 MAKER = "baton.services.loadgen.bodies:make_bodies"
 
 
@@ -82,7 +82,8 @@ class Bench:
         folders = [point_folder(folder, label) for label, _ in plans]
         for each in {folder, *folders}:
             check_folder(each)
-        self._target = asyncio.run(check_target(self._target))
+        with ends_at_interrupt():
+            self._target = asyncio.run(check_target(self._target))
         for (label, plan), own in zip(plans, folders, strict=True):
             if not self._try_one(label, plan, own) or self._code == EXIT_INTERRUPTED:
                 break
