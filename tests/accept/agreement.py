@@ -53,7 +53,7 @@ def measure(options: Options) -> Row:
         config.write_text(CONFIG)
         with Deployment("--device", "fake", "--config", str(config), model=MODEL) as up:
             for number in range(num_rounds):
-                theirs.append(by_aiperf(up, Path(name) / f"aiperf{number}", num_requests))
+                theirs.append(by_aiperf(up, Path(name) / f"aiperf{number}", num_requests, number))
                 ours.append(by_bench(up, Path(name) / f"bench{number}", num_requests))
     medians = {key: tuple(statistics.median(each[key] for each in runs) for runs in (ours, theirs)) for key in FIGURES}
     apart = {key: abs(mine - other) / other for key, (mine, other) in medians.items()}
@@ -74,14 +74,15 @@ def by_bench(up: Deployment, out: Path, num_requests: int) -> Figures:
     return {key: value for key, value in figures.items() if value is not None}
 
 
-def by_aiperf(up: Deployment, folder: Path, num_requests: int) -> Figures:
+def by_aiperf(up: Deployment, folder: Path, num_requests: int, seed: int) -> Figures:
+    """Another seed each time, or its prompts would be in the prefix cache already."""
     write_tokenizer(fetch(MODEL), folder / "home")
     flags = (
         *("--endpoint-type", "chat", "--streaming", "--concurrency", str(CONCURRENCY)),
         *("--request-count", str(num_requests)),
         *("--isl", str(NUM_INPUT_TOKENS), "--isl-stddev", "0", "--osl", str(NUM_OUTPUT_TOKENS), "--osl-stddev", "0"),
         *("--extra-inputs", "ignore_eos:true", "--extra-inputs", f"min_tokens:{NUM_OUTPUT_TOKENS}"),
-        *("--use-server-token-count", "--random-seed", "1"),
+        *("--use-server-token-count", "--random-seed", str(seed)),
     )
     done = profile(up.url, up.model, folder, flags, LIMIT_S)
     if done.code != 0:
