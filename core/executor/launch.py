@@ -45,9 +45,9 @@ def launch(state: ExecutorState, draft: Draft) -> None:
         state.next_step_id(), tuple(state.dropped), tuple(builder.new), tuple(builder.copies), tuple(builder.items)
     )
     state.dropped = []
-    step = LaunchedStep(plan, [item.sequence for item in draft.items], builder.owned, builder.borrowed)
-    step.num_decodes, step.num_activated = builder.num_decodes, builder.num_activated
-    state.steps.append(step)
+    sequences = [item.sequence for item in draft.items]
+    counts = builder.num_decodes, builder.num_activated
+    state.steps.append(LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts))
     state.counters["steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1

@@ -43,13 +43,21 @@ class LaunchedStep:
 
     __slots__ = ("borrowed", "num_activated", "num_decodes", "owned", "plan", "sequences")
 
-    def __init__(self, plan: StepPlan, sequences: list[Sequence], owned: list[Sequence], borrowed: list[bytes]) -> None:
+    def __init__(
+        self,
+        plan: StepPlan,
+        sequences: list[Sequence],
+        owned: list[Sequence],
+        borrowed: list[bytes],
+        num_decodes: int,
+        num_activated: int,
+    ) -> None:
         self.plan = plan
         self.sequences = sequences  #: one for each item of the plan
         self.owned = owned  #: sequences with one owner count for each mention
         self.borrowed = borrowed  #: block ids held only for a copy of this step
-        self.num_decodes = 0  #: items that decode
-        self.num_activated = 0  #: of these, in their first decode step
+        self.num_decodes = num_decodes  #: items that decode
+        self.num_activated = num_activated  #: of these, in their first decode step
 
 
 class ExecutorState:

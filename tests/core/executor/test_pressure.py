@@ -79,12 +79,18 @@ def test_growth_goes_before_new_grants():
     assert granted == 3  # of the four that the first gave back
 
 
-def test_a_reclaim_that_brought_nothing_is_not_asked_again_until_something_changed():
-    rig = unified(num_blocks=8, growth_reserve=1, num_queued_steps=1)
-    rig.run(1, work(prompt(8, 1), max_tokens=8))
-    rig.run(2, work(prompt(8, 2), max_tokens=8))
+def reclaiming(num_blocks: int, first: m.Work, second: m.Work):
+    """An executor whose two sequences outgrow what it holds: a Reclaim is unanswered."""
+    rig = unified(num_blocks=num_blocks, growth_reserve=1, num_queued_steps=1)
+    rig.run(1, first)
+    rig.run(2, second)
     rig.step_done()
     assert rig.state.reclaiming
+    return rig
+
+
+def test_a_reclaim_that_brought_nothing_is_not_asked_again_until_something_changed():
+    rig = reclaiming(8, work(prompt(8, 1), max_tokens=8), work(prompt(8, 2), max_tokens=8))
     out = rig.hear(SCHEDULER, m.Returned(0))
     out += rig.step_done()
     assert messages(out, m.Reclaim) == []
@@ -92,11 +98,7 @@ def test_a_reclaim_that_brought_nothing_is_not_asked_again_until_something_chang
 
 
 def test_what_was_granted_while_a_reclaim_was_unanswered_is_asked_for_after_an_answer_that_did_not_know_it():
-    rig = unified(num_blocks=12, growth_reserve=1, num_queued_steps=1)
-    rig.run(1, work(prompt(8, 1), max_tokens=16))
-    rig.run(2, work(prompt(24, 2), max_tokens=8))
-    rig.step_done()
-    assert rig.state.reclaiming
+    rig = reclaiming(12, work(prompt(8, 1), max_tokens=16), work(prompt(24, 2), max_tokens=8))
     out = rig.hear(ROUTER, m.Abort(AttemptId(2, 0)))
     while rig.steps:
         out += rig.step_done()
