@@ -28,7 +28,7 @@ from baton.core.executor.events import (
     CloseTransport,
     ConnectTransport,
     Drive,
-    ExecutorEvent,
+    ThreadEvent,
     OpenTransport,
     Piece,
     PieceLanded,
@@ -57,12 +57,12 @@ class End:
         from baton.services.executor.transfer.thread import TransferThread
 
         self.memory = np.ones((NUM_BLOCKS, LAYOUT.block_bytes), np.uint8)
-        self.events: queue.SimpleQueue[ExecutorEvent] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[ThreadEvent] = queue.SimpleQueue()
         region = KvRegion(self.memory.ctypes.data, NUM_BLOCKS, LAYOUT)
         self.thread = TransferThread(region, name, self.events.put, crash)
         self.thread.start()
 
-    def ask(self, command: msgspec.Struct) -> ExecutorEvent:
+    def ask(self, command: msgspec.Struct) -> ThreadEvent:
         self.thread.submit(command)
         return self.events.get(timeout=30)
 

@@ -95,7 +95,7 @@ class Drain(msgspec.Struct, frozen=True, tag=9):
     """Operator: finish what runs, take nothing new."""
 
 
-ExecutorEvent = (
+ThreadEvent = (
     StepDone
     | StepFailed
     | TransportOpened
@@ -104,8 +104,16 @@ ExecutorEvent = (
     | TransportClosed
     | PieceLanded
     | PieceFailed
-    | Drain
 )
+
+
+class Several(msgspec.Struct, frozen=True, tag=10):
+    """What the threads said while the loop was busy, in order: one turn for all of it."""
+
+    events: tuple[ThreadEvent, ...]
+
+
+ExecutorEvent = ThreadEvent | Several | Drain
 
 
 # ---- commands

@@ -44,14 +44,12 @@ class ExecutorCore:
             return []
         state.now = now
         state.out = []
-        apply = self._events.get(type(event))
-        if apply is None:
-            raise InvariantViolated(f"an executor has no event {type(event).__name__}")
-        apply(event)
-        if not state.stopped:
-            self._finish_turn()
-        else:
-            self._flush()
+        for happened in event.events if type(event) is ev.Several else (event,):
+            self._apply(happened)
+            if state.stopped:
+                self._flush()
+                return state.out
+        self._finish_turn()
         return state.out
 
     def check_invariants(self) -> None:
@@ -111,6 +109,12 @@ class ExecutorCore:
             m.Sealed: lambda peer, msg: receiver.on_sealed(state, peer, msg),
             m.TransferClosed: lambda peer, msg: transports.on_transfer_closed(state, peer, msg),
         }
+
+    def _apply(self, event: Any) -> None:
+        apply = self._events.get(type(event))
+        if apply is None:
+            raise InvariantViolated(f"an executor has no event {type(event).__name__}")
+        apply(event)
 
     def _on_received(self, event: Received) -> None:
         self._messages[type(event.message)](event.peer, event.message)

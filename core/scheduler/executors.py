@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from baton.core.ids import Capacity, Life, Peer, Role
 from baton.core.kv.demand import Demand, demand
-from baton.core.wire.messages import Work
+from baton.core.wire.messages import Pace, Work
 
 
 class Executor:
@@ -18,6 +18,7 @@ class Executor:
         self.num_pending_tokens = 0  #: prompt tokens placed there and not yet computed
         self.num_attempts = 0  #: attempts that decode there
         self.is_draining = False
+        self.pace = Pace()  #: as it measured last
 
     def demand(self, work: Work) -> Demand:
         """What this executor takes at once for such an attempt."""

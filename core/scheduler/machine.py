@@ -115,6 +115,8 @@ class SchedulerCore:
                 executor.num_pending_tokens -= message.num_prompt_tokens
             case m.Ended():
                 self._on_ended(executor, message.id)
+            case m.Pace():
+                executor.pace = message
             case m.Due():
                 self._handoffs.on_due(message.id)
             case m.PairReady():

@@ -21,6 +21,7 @@ from baton.core.wire.sampling import SamplingParams
 VOCABULARY = 256
 SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a stream of its own
 GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
+LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -75,6 +76,8 @@ def draw_scenario(seed: int) -> Scenario:
     )
     scenario = _with_scores(Random(seed ^ SCORES_SALT), scenario)
     scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
+    busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
+    scenario = replace(scenario, busy_loop_s=busy_loop_s)
     emphasis = rng.random()
     if emphasis < 0.08:
         return _with_late_writes(rng, scenario)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baton.core.executor.events import Several
 from baton.core.ids import Life, Peer, Role
 from baton.core.session.node import Node
 from baton.core.sim.env import Call, Env
@@ -26,7 +27,9 @@ Turn = Callable[["Process", Any], None]
 class Process:
     """One life of a named process. `turn` hands an event to its node and performs the commands."""
 
-    def __init__(self, env: Env, own: Peer, node: Node, clock_offset_s: float, turn: Turn) -> None:
+    def __init__(
+        self, env: Env, own: Peer, node: Node, clock_offset_s: float, turn: Turn, busy_loop_s: float = 0.0
+    ) -> None:
         self.env = env
         self.own = own
         self.name = own.name
@@ -38,6 +41,7 @@ class Process:
         self.timer_at: float | None = None  #: world time of the earliest timer that is set
         self.num_wakes_at_once = 0
         self.last_wake_at = 0.0
+        self.busy_loop_s = busy_loop_s  #: how long what its threads say may wait for the loop
         self.exit_cause = ""  #: why it may end by its own decision; empty: it may not
         self.dialed: dict[str, Connection] = {}  #: link → its socket
         self.accepted: dict[str, Connection] = {}  #: routing identity → the connection that has it now
@@ -45,6 +49,7 @@ class Process:
         self.transfer: TransferThread | None = None
         self.memory: KvMemory | None = None
         self._turn = turn
+        self._reported: list[Any] = []  #: what its threads said and its loop has not taken
         self._backlog: deque[tuple[Call, tuple[Any, ...]]] = deque()
 
     @property
@@ -74,6 +79,19 @@ class Process:
             self._backlog.append((self._turn, (self, event)))
         elif self.is_alive:
             self._turn(self, event)
+
+    def report(self, event: Any) -> None:
+        """A thread of this process says something. A busy loop takes what has come meanwhile as one event."""
+        if self.busy_loop_s == 0:
+            self.hand(event)
+            return
+        self._reported.append(event)
+        if len(self._reported) == 1:
+            self.env.time.after(self.env.random() * self.busy_loop_s, self.run, self._take_reports)
+
+    def _take_reports(self) -> None:
+        events, self._reported = tuple(self._reported), []
+        self.hand(Several(events) if len(events) > 1 else events[0])
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -115,4 +133,4 @@ class ThreadMailbox:
         if when < self._last_at:
             when = self._last_at
         self._last_at = when
-        env.time.at(when, self._process.hand, event)
+        env.time.at(when, self._process.run, self._process.report, event)

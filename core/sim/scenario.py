@@ -69,6 +69,7 @@ class Scenario(msgspec.Struct, frozen=True):
     transport: str = "tcp"  #: "tcp" or "cma"
     bytes_per_s: float = 2e5  #: of a copy inside a post
     fragment_s: float = 2e-4  #: of a fragment's landing over TCP
+    busy_loop_s: float = 0.0  #: how long an executor's loop may leave its threads' words unread: they come together
     end_one_in: int = 0
     is_told_of_exits: bool = True  #: somebody who started the processes sees their exits; otherwise nobody does
     keeps_addresses: bool = True  #: a restarted process is found where its predecessor was

@@ -127,7 +127,8 @@ class World:
             node = self.wiring.executor(own, spec)
         else:
             own, node = self._make_other(name, epoch, address)
-        process = Process(self.env, own, node, self.env.between(10.0, 1000.0), self.turn)
+        offset_s = self.env.between(10.0, 1000.0)
+        process = Process(self.env, own, node, offset_s, self.turn, self.scenario.busy_loop_s)
         self.env.tell(f"{process.identity} starts")
         self.processes[name] = process
         if spec is not None:
@@ -198,13 +199,9 @@ class World:
     def turn(self, process: Process, event: Any) -> None:
         """One event through one node, and its commands performed."""
         self.num_events += 1
-        kind = type(event)
-        if kind is FrameArrived:
-            self.digest = zlib.crc32(event.data, self.digest)
-        elif kind is e.PieceLanded or kind is e.PieceFailed:
-            process.transfer_of().heard(event.piece_id)
-        elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
-            process.device.num_held -= 1
+        reports = event.events if type(event) is e.Several else (event,)
+        for report in reports:
+            self._note_report(process, report)
         now = self.env.time.now + process.clock_offset_s
         self.digest = zlib.crc32(pack("<dq", now, self.num_events), self.digest)
         if self.env.trace is not None:
@@ -215,9 +212,19 @@ class World:
         perform = self._perform
         for command in commands:
             perform[type(command)](process, command)
-        if kind is e.StepFailed and not event.proven and process.is_alive:
-            self.env.fail("an unproven step ends the process", f"{process.identity} goes on after {event}")
+        for report in reports:
+            if type(report) is e.StepFailed and not report.proven and process.is_alive:
+                self.env.fail("an unproven step ends the process", f"{process.identity} goes on after {event}")
         self._arm(process)
+
+    def _note_report(self, process: Process, event: Any) -> None:
+        kind = type(event)
+        if kind is FrameArrived:
+            self.digest = zlib.crc32(event.data, self.digest)
+        elif kind is e.PieceLanded or kind is e.PieceFailed:
+            process.transfer_of().heard(event.piece_id)
+        elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
+            process.device.num_held -= 1
 
     def _handle(self, process: Process, event: Any, now: float) -> list[Any]:
         try:

@@ -20,6 +20,8 @@ from baton.core.wire.tokens import PromptScores, SampledToken
 #: What is counted on the wire: other numbers are no message. Sums and products of a few stay within 64 bits.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 Rank = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+#: What is measured on the wire: finite, for NaN is not at least 0.
+Measure = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 MAX_WORK = 1 << 28  #: tokens, choices: beyond it a number is an error, whatever executors there are
 MAX_SCORES = 4 << 20  #: log-probabilities of one prompt's tokens, alternatives included: 8 bytes each, in one frame
 
@@ -244,6 +246,16 @@ class Due(Message, frozen=True, tag=38):
     id: AttemptId
 
 
+class Pace(Message, frozen=True, tag=39):
+    """Executor → scheduler: what its steps and transfers were measured to cost lately; 0: not measured yet."""
+
+    prefill_token_us: Measure = 0.0  #: one more prompt token in a step
+    prefill_step_us: Measure = 0.0  #: a step with prompt tokens, beyond those tokens
+    decode_step_us: Measure = 0.0  #: a step of decodes alone, at the batches of late
+    transfer_us: Measure = 0.0  #: of KV, from the post to the proof, beyond its bytes
+    transfer_bytes_per_s: Measure = 0.0
+
+
 # ---- router ↔ executor
 
 
@@ -367,7 +379,7 @@ RouterToScheduler = Submit | Abort
 SchedulerToRouter = Placed | Refusal | AttemptFailed | Roster
 SchedulerToExecutor = Prefill | Decode | Run | Abort | Exited | Returned | Roster
 ExecutorToScheduler = (
-    Credit | Ended | Due | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim
+    Credit | Ended | Due | PairReady | PairLost | CacheChanged | ExecutorInventory | Draining | Reclaim | Pace
 )
 RouterToExecutor = RouterInventory | Abort | Stop
 ExecutorToRouter = Records | Holding | AttemptFailed

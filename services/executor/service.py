@@ -23,6 +23,7 @@ from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.load import load_device
+from baton.services.executor.reports import Reports
 from baton.services.executor.transfer.environment import configure_transport_environment
 from baton.services.grammar.matcher import Matchers
 from baton.services.grammar.vocabulary import load_vocabulary
@@ -50,7 +51,7 @@ class Engine:
 
         own = process.own
         crash = process.life.fail
-        post = process.driver.post_from_thread
+        post = Reports(asyncio.get_running_loop(), process.driver.post).say
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
         self._masks = masks

@@ -8,7 +8,7 @@ from baton.core.executor.events import (
     CloseTransport,
     ConnectTransport,
     Drive,
-    ExecutorEvent,
+    ThreadEvent,
     OpenTransport,
     Piece,
     TransportClosed,
@@ -32,7 +32,7 @@ class Links:
         region: KvRegion,
         name: str,
         counters: TransferCounters,
-        post_event: Callable[[ExecutorEvent], object],
+        post_event: Callable[[ThreadEvent], object],
         setup: SetupThread,
     ) -> None:
         self.writer: PieceWriter

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from baton.core.executor.events import ExecutorEvent, Piece, PieceFailed, PieceLanded, TransportConnected
+from baton.core.executor.events import ThreadEvent, Piece, PieceFailed, PieceLanded, TransportConnected
 from baton.services.executor.transfer.counters import TransferCounters
 from baton.services.executor.transfer.errors import PieceRefused, TransportBroken
 from baton.services.executor.transfer.faults import FaultSource, parse_fault
@@ -22,7 +22,7 @@ class PieceWriter:
         self,
         region: KvRegion,
         counters: TransferCounters,
-        post_event: Callable[[ExecutorEvent], object],
+        post_event: Callable[[ThreadEvent], object],
         on_broken: Callable[[Link, str], None],
         faults: FaultSource | None,
         max_piece_bytes: int,

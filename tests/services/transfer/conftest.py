@@ -20,7 +20,7 @@ import pytest
 from baton.core.executor.events import (
     ConnectTransport,
     Drive,
-    ExecutorEvent,
+    ThreadEvent,
     OpenTransport,
     PieceFailed,
     PieceLanded,
@@ -60,7 +60,7 @@ class PeerProcess:
         self.name: str = options.name
         shape = (options.num_blocks, options.layout.block_bytes)
         self.memory = np.memmap(options.memory_path, np.uint8, "w+", shape=shape)
-        self.events: queue.Queue[ExecutorEvent | peer_process.Crashed | None] = queue.Queue()
+        self.events: queue.Queue[ThreadEvent | peer_process.Crashed | None] = queue.Queue()
         self.process = subprocess.Popen(
             [sys.executable, str(PEER_PROCESS), msgspec.json.encode(options).decode()],
             env={**os.environ, "UCX_TLS": transports},
@@ -111,7 +111,7 @@ class PeerProcess:
         self.process.wait()
 
     def _read(self) -> None:
-        decoder = msgspec.json.Decoder(ExecutorEvent | peer_process.Crashed)
+        decoder = msgspec.json.Decoder(ThreadEvent | peer_process.Crashed)
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.events.put(decoder.decode(line))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from baton.core.executor.events import ExecutorEvent, Piece
+from baton.core.executor.events import ThreadEvent, Piece
 from baton.core.layout import KvLayout
 from baton.services.executor.transfer.environment import configure_transport_environment
 
@@ -39,7 +39,7 @@ def run(options: Options) -> None:
         memory = mmap.mmap(file.fileno(), options.num_blocks * options.layout.block_bytes)
     region = KvRegion(ctypes.addressof(ctypes.c_char.from_buffer(memory)), options.num_blocks, options.layout)
 
-    def report(event: ExecutorEvent | Crashed) -> None:
+    def report(event: ThreadEvent | Crashed) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
         sys.stdout.buffer.flush()
 
