@@ -28,11 +28,11 @@ from baton.core.executor.events import (
     CloseTransport,
     ConnectTransport,
     Drive,
-    ThreadEvent,
     OpenTransport,
     Piece,
     PieceLanded,
     Post,
+    ThreadEvent,
     TransportOpened,
 )
 from baton.core.layout import KvLayout

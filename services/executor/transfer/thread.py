@@ -14,9 +14,9 @@ from baton.core.executor.events import (
     CloseTransport,
     ConnectTransport,
     Drive,
-    ThreadEvent,
     OpenTransport,
     Post,
+    ThreadEvent,
     TransportFailed,
 )
 from baton.services.executor.transfer.counters import TransferCounters

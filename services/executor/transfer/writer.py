@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from baton.core.executor.events import ThreadEvent, Piece, PieceFailed, PieceLanded, TransportConnected
+from baton.core.executor.events import Piece, PieceFailed, PieceLanded, ThreadEvent, TransportConnected
 from baton.services.executor.transfer.counters import TransferCounters
 from baton.services.executor.transfer.errors import PieceRefused, TransportBroken
 from baton.services.executor.transfer.faults import FaultSource, parse_fault

@@ -20,10 +20,10 @@ import pytest
 from baton.core.executor.events import (
     ConnectTransport,
     Drive,
-    ThreadEvent,
     OpenTransport,
     PieceFailed,
     PieceLanded,
+    ThreadEvent,
     TransportConnected,
     TransportOpened,
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from baton.core.executor.events import ThreadEvent, Piece
+from baton.core.executor.events import Piece, ThreadEvent
 from baton.core.layout import KvLayout
 from baton.services.executor.transfer.environment import configure_transport_environment
 
