@@ -202,7 +202,7 @@ def test_c7_the_reason_that_ended_a_walk_is_counted():
     rig.run(2, work(prompt(16, 2)))
     rig.run(3, work(prompt(16, 3)))
     rig.step_done()
-    assert rig.core.gauges()["walk_token_budget_total"] >= 1
+    assert rig.state.counters["walk_token_budget"] >= 1
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 4, 5, 10, 20, 25, 50, 100])

@@ -1,0 +1,75 @@
+"""`python -m tests.support.planted CATALOG NAME`: one test with one planted defect, in a process of its own.
+
+Exit codes: 1 when the test failed by what it says (an assertion, a law that does not hold), 0 when it passed, 2 when
+it ended in any other way: a defect that breaks the module itself proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from baton.core.sim.mutation import Mutation, install
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "_hypothesis_pytestplugin")  #: all others cost two seconds
+BROKEN_LAWS = ("AssertionError", "Failed", "InvariantViolated", "PoolCorrupt", "IllegalTransition", "Violation")
+
+
+class Verdict:
+    """A plugin of pytest: what the test's own calls raised."""
+
+    def __init__(self) -> None:
+        self.raised: list[str] = []
+        self.num_passed = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> object:
+        if call.excinfo is not None:
+            self.raised += names(call.excinfo.value) if call.when == "call" else [f"{call.when} raised"]
+        elif call.when == "call":
+            self.num_passed += 1
+        return (yield)
+
+    def code(self, pytest_code: int) -> int:
+        if pytest_code == 0 and self.num_passed:
+            return 0
+        return 1 if self.raised and all(name in BROKEN_LAWS for name in self.raised) else 2
+
+
+def names(error: BaseException) -> list[str]:
+    """Of the error, or of all that it groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return [name for part in error.exceptions for name in names(part)]
+    return [type(error).__name__]
+
+
+def entries(catalog: Path) -> dict[str, dict[str, str]]:
+    """The defects of a catalog by name."""
+    return {entry["name"]: entry for entry in tomllib.loads(catalog.read_text())["defect"]}
+
+
+def mutation(entry: dict[str, str]) -> Mutation:
+    known = Mutation.__struct_fields__
+    return Mutation(**{key: value for key, value in entry.items() if key in known})  # type: ignore[arg-type]
+
+
+def main(catalog: str, name: str, folder: str) -> int:
+    """`folder`: for whatever the test writes."""
+    entry = entries(Path(catalog))[name]
+    install(mutation(entry))
+    verdict = Verdict()
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    options = [f"-p{plugin}" for plugin in (*PLUGINS, "no:cacheprovider")]
+    options += ["--hypothesis-seed=0", "--basetemp", folder, "--tb=short", "-x"]
+    code = pytest.main([*options, str(ROOT / entry["test"])], plugins=[verdict])
+    print("raised:", *verdict.raised)
+    return verdict.code(int(code))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:4]))
