@@ -99,15 +99,22 @@ def served_model(port: int) -> str:
 class Baton:
     """`baton up`, with flags and a configuration."""
 
-    def __init__(self, name: str, folder: Path, flags: Sequence[str], config: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        flags: Sequence[str],
+        config: str = "",
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.name = name
         file = folder / "bench.toml"
         file.write_text(config, encoding="utf-8")
         command = [sys.executable, "-m", "baton.services.cli.main", "up", "--port", "0", "--config", str(file), *flags]
         self._programs = Programs(folder)
-        self._pid = self._programs.start("up", command)
-        self._programs.wait_until(lambda: "ready: " in self._log())
-        self.port = int(self._log().split("ready: http://127.0.0.1:", 1)[1].split("/", 1)[0])
+        self._pid = self._programs.start("up", command, environment)
+        self._programs.wait_until(lambda: "ready: " in self.log())
+        self.port = int(self.log().split("ready: http://127.0.0.1:", 1)[1].split("/", 1)[0])
         self.model = served_model(self.port)
 
     def processes(self) -> dict[str, list[int]]:
@@ -121,5 +128,6 @@ class Baton:
     def close(self) -> None:
         self._programs.close()
 
-    def _log(self) -> str:
+    def log(self) -> str:
+        """What its processes have said so far."""
         return self._programs.log("up").read_text(errors="replace")

@@ -42,30 +42,37 @@ class _PatchedLoader(Loader):
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, mutation: Mutation, source: str, path: str) -> None:
-        self._mutation = mutation
+    def __init__(self, module: str, source: str, path: str) -> None:
+        self._module = module
         self._source = source
         self._path = path
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._mutation.module:
+        if fullname != self._module:
             return None
         return importlib.util.spec_from_loader(fullname, _PatchedLoader(self._source, self._path), origin=self._path)
 
 
-def install(mutation: Mutation) -> None:
-    """Plant the defect in this process. Raises MutationMissed."""
-    if mutation.module in sys.modules:
-        raise MutationMissed(f"{mutation.module} is loaded already")
-    spec = importlib.util.find_spec(mutation.module)
+def install(*mutations: Mutation) -> None:
+    """Plant the defects in this process, in order. Raises MutationMissed, and plants nothing."""
+    sources: dict[str, tuple[str, str]] = {}  #: module → its source as planted so far, its file
+    for mutation in mutations:
+        source, path = sources.get(mutation.module) or _read(mutation.module)
+        count = source.count(mutation.old)
+        if count != mutation.count:
+            raise MutationMissed(f"{mutation.name}: the text stands {count} times in {mutation.module}")
+        sources[mutation.module] = source.replace(mutation.old, mutation.new), path
+    for module, (source, path) in sources.items():
+        sys.meta_path.insert(0, _Finder(module, source, path))
+
+
+def _read(module: str) -> tuple[str, str]:
+    if module in sys.modules:
+        raise MutationMissed(f"{module} is loaded already")
+    spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise MutationMissed(f"no module {mutation.module}")
+        raise MutationMissed(f"no module {module}")
     with open(spec.origin, encoding="utf-8") as stream:
-        source = stream.read()
-    count = source.count(mutation.old)
-    if count != mutation.count:
-        raise MutationMissed(f"{mutation.name}: the text stands {count} times in {mutation.module}")
-    patched = source.replace(mutation.old, mutation.new)
-    sys.meta_path.insert(0, _Finder(mutation, patched, spec.origin))
+        return stream.read(), spec.origin

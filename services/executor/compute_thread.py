@@ -78,9 +78,14 @@ class ComputeThread:
         """Steps that the device may still be working on."""
         return self.num_launched - self.num_proven
 
+    @property
+    def num_unreported(self) -> int:
+        """Steps that were submitted and of which nothing was said yet."""
+        return self._num_submitted - self._num_reported
+
     def submit(self, plan: StepPlan) -> None:
         """Hand a plan over and return at once; never more than two are unreported."""
-        if self._num_submitted - self._num_reported >= MAX_QUEUED_STEPS:
+        if self.num_unreported >= MAX_QUEUED_STEPS:
             raise InvariantViolated(f"step {plan.step_id}: {MAX_QUEUED_STEPS} steps are queued already")
         self._num_submitted += 1
         self._inbox.put(plan)
