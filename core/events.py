@@ -73,6 +73,22 @@ class Note(msgspec.Struct, frozen=True, tag=113):
     detail: str = ""
 
 
+class Span(msgspec.Struct, frozen=True, tag=114):
+    """Something that lasted and is over: a hold, a protection, a wait. For the trace and the histograms, not the log.
+
+    Said once, when it ends. `what` is one of a fixed set of texts, as a note's.
+    """
+
+    what: str  #: hold, protection, prefix wait, …
+    since: float  #: on the clock of `now`
+    ended_at: float
+    reason: Reason | None = None  #: why it lasted
+    until: float = 0.0  #: when it would have ended by itself (C28); 0: it waited for somebody else
+    ended_by: str = ""  #: what ended it, such as the reason of a fire
+    request_id: int = 0  #: whom it kept back; 0: no single one
+    attempt: int = 0
+
+
 class Machine(Protocol):
     """One of the four deciding machines."""
 
