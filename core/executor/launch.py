@@ -51,7 +51,7 @@ def launch(state: ExecutorState, draft: Draft) -> None:
     state.counters["steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
-    state.out.append(Launch(plan))
+    state.out.append(Launch(plan, builder.num_decodes, plan.num_tokens - builder.num_decodes))
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
