@@ -6,6 +6,8 @@ import math
 
 import msgspec
 
+PLACEMENTS = ("predicted", "by_tokens", "always_pd")
+
 
 class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Knobs of one executor's machine."""
@@ -45,6 +47,10 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
     bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
     handoff_slack: float = 0.25  #: part of a decode executor's blocks that an earlier reservation must leave free
+    placement: str = "predicted"  #: where prompts are computed: predicted (soonest), by_tokens or always_pd
+    local_prompt_tokens: int = 0  #: by_tokens: uncached tokens up to which a prompt is computed where it decodes
+    interruption_weight: float = 1.0  #: predicted: what delaying one decode by a millisecond counts, in milliseconds
+    strict_pd: bool = False  #: without a live prefill executor requests wait, and are refused: decode computes none
     absent_s: float = 60.0  #: how long requests wait while nobody could serve them; then they are refused or resumed
 
     def validate(self) -> None:
@@ -52,6 +58,22 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
         _positive(self, "max_queued", "steps_ahead", "bypass_s", "absent_s")
         if not 0 <= self.handoff_slack <= 1:
             raise ValueError(f"handoff_slack = {self.handoff_slack}: from 0 to 1")
+        self._validate_placement()
+
+    def _validate_placement(self) -> None:
+        """C12: a knob without effect in the chosen mode is told so."""
+        mode = self.placement
+        if mode not in PLACEMENTS:
+            raise ValueError(f"placement = {mode!r} is none of {', '.join(PLACEMENTS)}")
+        if not 0 <= self.interruption_weight < math.inf:
+            raise ValueError(f"interruption_weight = {self.interruption_weight}: at least 0")
+        if self.local_prompt_tokens < 0 or (mode == "by_tokens" and self.local_prompt_tokens == 0):
+            least = "at least 1 with placement = by_tokens" if mode == "by_tokens" else "at least 0"
+            raise ValueError(f"local_prompt_tokens = {self.local_prompt_tokens}: {least}")
+        if self.local_prompt_tokens and mode != "by_tokens":
+            raise ValueError(f"local_prompt_tokens = {self.local_prompt_tokens}: no effect with placement = {mode}")
+        if self.interruption_weight != 1.0 and mode != "predicted":
+            raise ValueError(f"interruption_weight = {self.interruption_weight}: no effect with placement = {mode}")
 
 
 class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ class Wiring:
             max_model_len=self._scenario.max_model_len,
             growth_reserve=config.growth_reserve,
             num_spare_blocks=num_spare,
+            block_bytes=self._layout.block_bytes,
         )
         return Peer(spec.name, spec.role, epoch, address, self._layout.fingerprint(), capacity)
 

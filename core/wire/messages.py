@@ -14,6 +14,7 @@ import msgspec
 
 from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Life, Peer
+from baton.core.wire.placement import PlacementReason
 from baton.core.wire.sampling import SamplingParams
 from baton.core.wire.tokens import PromptScores, SampledToken
 
@@ -111,6 +112,7 @@ class Placed(Message, frozen=True, tag=10):
     id: AttemptId
     prefill: Life
     decode: Life | None
+    why: PlacementReason | None = None  #: its prompt is computed there
 
 
 class Refusal(Message, frozen=True, tag=11):

@@ -251,6 +251,7 @@ def measure(device: Device[Any], config: ExecutorConfig, told: DeviceSettings) -
         max_model_len=min(bounds),
         growth_reserve=config.growth_reserve,
         num_spare_blocks=NUM_SPARE_BLOCKS,
+        block_bytes=device.layout.block_bytes,
     )
 
 
