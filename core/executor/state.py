@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 from baton.core.config import ExecutorConfig
 from baton.core.deadlines import Deadlines
 from baton.core.events import Send
+from baton.core.executor.bandwidth import TransferPace
 from baton.core.executor.memory import Memory
 from baton.core.executor.outbox import Outbox
 from baton.core.executor.sequence import Sequence, SequenceGroup
 from baton.core.executor.steps import CopyBlock, StepPlan
 from baton.core.executor.transfers import Incoming, Outgoing, Transport
-from baton.core.ids import AttemptId, Life, Peer
+from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.kv.ready_queue import ReadyQueue
 from baton.core.layout import KvLayout
+from baton.core.metrics.histogram import SHORT_TIMES_S, TIMES_S, Histogram
 from baton.core.wire.messages import Receive
 
 
@@ -60,6 +62,24 @@ class LaunchedStep:
         self.num_activated = num_activated  #: of these, in their first decode step
 
 
+def _histograms(role: Role) -> dict[str, Histogram]:
+    """How long attempts stay between two of their stages on this executor (see `marks`)."""
+    if role is Role.PREFILL:
+        return {
+            "computed_to_commit_seconds": Histogram(SHORT_TIMES_S),
+            "computed_to_landed_seconds": Histogram(SHORT_TIMES_S),
+            "last_post_seconds": Histogram(SHORT_TIMES_S),
+            "admitted_to_first_token_seconds": Histogram(TIMES_S),
+        }
+    if role is Role.DECODE:
+        return {
+            "landed_to_activated_seconds": Histogram(SHORT_TIMES_S),
+            "landed_to_scheduled_seconds": Histogram(SHORT_TIMES_S),
+            "landed_to_scheduled_steps": Histogram((0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)),
+        }
+    return {"admitted_to_first_token_seconds": Histogram(TIMES_S)}
+
+
 class ExecutorState:
     """Everything that the executor's machine knows. `out` collects the commands of the current turn, in order."""
 
@@ -94,6 +114,8 @@ class ExecutorState:
         self.num_prompt_tokens_done = 0  #: to tell the scheduler
         self.parked_tokens = 0  #: computed prompt tokens whose transfer is not over
         self.posted_bytes = 0  #: posted and not landed, over all peers
+        self.transfer_pace = TransferPace()  #: writing end: what its pieces were measured to cost
+        self.histograms = _histograms(own.role)  #: by name, for `/metrics`
         self.deadlines: Deadlines[AttemptId] = Deadlines()
         self.reclaiming = False  #: a Reclaim is unanswered
         self.reclaim_in_vain = False  #: nothing was returned, placed or granted since the last one was sent

@@ -1,0 +1,91 @@
+"""How many bytes of one pair may be on their way (W1): twice its bandwidth × latency, as its pieces show them.
+
+Bandwidth is the largest rate of late: what landed between a piece's sending and its landing, by that time. Latency is
+the median of pieces that were sent while nothing else of the pair was on its way, so that no queue of its own is in it
+and a window that was too large never makes itself larger. Where the pair has not been empty for many windows, it is let
+run empty once. Both count from the executor's machine to its machine: the threads' queues and the busy loop are part of
+the way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+NUM_RATES = 64  #: rates that the bandwidth is the largest of
+NUM_LATENCIES = 9  #: latencies that count is the median of
+GAIN = 2  #: windows of bandwidth × latency: one on the way, one whose credit is on its way back
+PROBE_AFTER = 64  #: windows that landed since the pair was empty, after which it is let run empty
+
+
+class TransferPace:
+    """What moving KV was measured to cost lately, over all pairs; 0: not measured yet."""
+
+    __slots__ = ("bytes_per_s", "us")
+
+    def __init__(self) -> None:
+        self.us = 0.0  #: microseconds from the post to the proof, beyond those of the bytes
+        self.bytes_per_s = 0.0
+
+
+class Flight(NamedTuple):
+    """A piece on its way, and how far the pair was when it was sent."""
+
+    num_bytes: int
+    sent_at: float
+    num_landed: int  #: bytes of the pair that had landed
+    since: float  #: when the last of them did; when the piece was sent, if nothing was on its way
+    is_alone: bool  #: nothing of the pair was on its way
+
+
+class PairWindow:
+    """Measures one pair. `num_bytes` is its window: never below `floor`; the caller knows the bounds from above."""
+
+    __slots__ = ("_floor", "_landed_at", "_lone", "_num_landed", "_probe_at", "_rates", "num_bytes")
+
+    def __init__(self, floor: int) -> None:
+        self.num_bytes = floor
+        self._floor = floor
+        self._num_landed = 0
+        self._landed_at = 0.0
+        self._probe_at = PROBE_AFTER * floor  #: landed bytes at which the pair is let run empty
+        self._rates: deque[float] = deque(maxlen=NUM_RATES)
+        self._lone: deque[tuple[float, int]] = deque(maxlen=NUM_LATENCIES)  #: (seconds, bytes) of pieces sent alone
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether nothing more is to be sent until the pair is empty."""
+        return self._num_landed >= self._probe_at
+
+    def sent(self, num_bytes: int, now: float, is_alone: bool) -> Flight:
+        """A piece goes; `is_alone` when nothing of the pair is on its way."""
+        if is_alone:
+            self._landed_at = now
+            self._probe_at = self._num_landed + PROBE_AFTER * self.num_bytes
+        return Flight(num_bytes, now, self._num_landed, self._landed_at, is_alone)
+
+    def landed(self, flight: Flight, now: float) -> None:
+        """Its handle reached DONE. What did not is no measure of anything."""
+        self._num_landed += flight.num_bytes
+        self._landed_at = now
+        if now > flight.since:
+            self._rates.append((self._num_landed - flight.num_landed) / (now - flight.since))
+        if flight.is_alone and now > flight.sent_at:
+            self._lone.append((now - flight.sent_at, flight.num_bytes))
+        if self._rates and self._lone:
+            self.num_bytes = max(self._floor, int(GAIN * self.bytes_per_s * _median([s for s, _ in self._lone])))
+
+    @property
+    def bytes_per_s(self) -> float:
+        """0: not measured yet."""
+        return max(self._rates, default=0.0)
+
+    @property
+    def overhead_s(self) -> float:
+        """What a piece takes beyond its bytes."""
+        rate = self.bytes_per_s
+        return _median([max(0.0, s - num_bytes / rate) for s, num_bytes in self._lone]) if rate and self._lone else 0.0
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
