@@ -64,6 +64,7 @@ def gauges(state: ExecutorState) -> dict[str, float]:
         "receives_early": len(state.early),
         "draining": float(state.draining),
     }
+    values |= state.pace.gauges()
     values |= {"prompt_tokens_computed_total": 0, "tokens_sampled_total": 0}  # shown from the start
     values.update({f"{name}_total": count for name, count in state.counters.items()})
     return values

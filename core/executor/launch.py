@@ -65,6 +65,7 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     state.steps.popleft()
     state.counters["steps_done"] += 1
     cohorts.record(step, result)
+    state.pace.record(step, result.duration_s)
     state.counters["tokens_sampled"] += sum([len(done.sampled) for done in result.items])
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)

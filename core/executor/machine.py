@@ -125,6 +125,7 @@ class ExecutorCore:
             state.scheduler = peer
             state.memory.void_credit()
             state.reclaiming = state.reclaim_in_vain = False
+            state.pace.begin_session()
             state.out.append(Send(peer.name, checks.inventory(state, pressure.headroom(state))))
             for group in state.groups.values():
                 if group.is_due and group.outgoing is None:
@@ -262,6 +263,7 @@ class ExecutorCore:
             state.tell_scheduler(m.Credit(num_blocks, num_slots, done))
         if published or evicted:
             state.tell_scheduler(m.CacheChanged(published, evicted))
+        state.pace.tell(state)
 
     def _flush(self) -> None:
         state = self.state

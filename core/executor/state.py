@@ -11,6 +11,7 @@ from baton.core.events import Send
 from baton.core.executor.bandwidth import TransferPace
 from baton.core.executor.memory import Memory
 from baton.core.executor.outbox import Outbox
+from baton.core.executor.pace import StepPace
 from baton.core.executor.sequence import Sequence, SequenceGroup
 from baton.core.executor.steps import CopyBlock, StepPlan
 from baton.core.executor.transfers import Incoming, Outgoing, Transport
@@ -114,6 +115,7 @@ class ExecutorState:
         self.num_prompt_tokens_done = 0  #: to tell the scheduler
         self.parked_tokens = 0  #: computed prompt tokens whose transfer is not over
         self.posted_bytes = 0  #: posted and not landed, over all peers
+        self.pace = StepPace()  #: what its steps were measured to cost
         self.transfer_pace = TransferPace()  #: writing end: what its pieces were measured to cost
         self.histograms = _histograms(own.role)  #: by name, for `/metrics`
         self.deadlines: Deadlines[AttemptId] = Deadlines()

@@ -1,0 +1,145 @@
+"""What steps were measured to cost lately, by kind: decodes alone, and with parts of prompts.
+
+Each kind is a line, fitted by least squares that forget: decodes alone are a fixed part and a part for each sequence;
+a step with prompt tokens is a fixed part and a part for each of them, after what its decodes cost was taken off. Where
+all steps of late had about the same size, a line through them says nothing: then the fixed part of a prompt step is
+taken to be that of a decode step, and a decode step's cost to be fixed. Nothing is ever negative, and one step that
+took absurdly long moves the fit by a bounded amount.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from baton.core.wire.messages import Pace
+
+if TYPE_CHECKING:
+    from baton.core.executor.state import ExecutorState, LaunchedStep
+
+DECODE_MEMORY = 1 / 256  #: weight of the newest decode step, against all before it
+PROMPT_MEMORY = 1 / 64
+MAX_STEP_S = 60.0  #: what counts of one step at most
+MAX_RATIO = 4.0  #: the same, in what the fit expected
+NUM_TRUSTED = 8  #: steps from which on the fit's expectation is a measure
+SPREAD = 0.02  #: sizes that vary by less than this part of their mean do not show a slope
+TELL_EVERY_S = 0.25
+TELL_CHANGE = 0.1  #: part by which a value must have moved to be told again
+
+
+class Line:
+    """Forgetting least squares of `fixed_s + each_s · size`, both at least 0."""
+
+    __slots__ = ("_cov", "_memory", "_var", "mean_s", "mean_size", "num")
+
+    def __init__(self, memory: float) -> None:
+        self._memory = memory
+        self.num = 0  #: steps so far, counted up to where they no longer matter
+        self.mean_size = 0.0
+        self.mean_s = 0.0
+        self._var = 0.0  #: of sizes
+        self._cov = 0.0  #: of sizes and seconds
+
+    def add(self, size: float, seconds: float, expected_s: float) -> None:
+        """One step; `expected_s`: what the fit says of it."""
+        seconds = max(0.0, min(seconds, MAX_STEP_S))
+        if self.num >= NUM_TRUSTED and expected_s > 0:
+            seconds = min(seconds, MAX_RATIO * expected_s)
+        self.num = min(self.num + 1, 1 << 20)
+        weight = max(self._memory, 1.0 / self.num)
+        d_size, d_s = size - self.mean_size, seconds - self.mean_s
+        self.mean_size += weight * d_size
+        self.mean_s += weight * d_s
+        self._var += weight * ((1.0 - weight) * d_size * d_size - self._var)
+        self._cov += weight * ((1.0 - weight) * d_size * d_s - self._cov)
+
+    def fit(self, assumed_fixed_s: float) -> tuple[float, float]:
+        """(fixed_s, each_s). The less the sizes varied, the more the fixed part is the assumed one."""
+        if self.mean_size <= 0:
+            return self.mean_s, 0.0
+        most = self.mean_s / self.mean_size
+        assumed = max(0.0, self.mean_s - assumed_fixed_s) / self.mean_size
+        doubt = (SPREAD * self.mean_size) ** 2
+        each = (self._cov + doubt * assumed) / (self._var + doubt)
+        each = max(0.0, min(each, most))
+        return max(0.0, self.mean_s - each * self.mean_size), each
+
+
+class StepPace:
+    """One executor's measures. Fed with every step that is done; all durations are the device's own."""
+
+    def __init__(self) -> None:
+        self._decodes = Line(DECODE_MEMORY)
+        self._prompts = Line(PROMPT_MEMORY)
+        self._fit_decodes = (0.0, 0.0)
+        self._fit_prompts = (0.0, 0.0)
+        self.told: Pace | None = None  #: in this session with the scheduler
+        self._told_at = 0.0
+
+    @property
+    def decode_step_s(self) -> float:
+        """A step of decodes alone, at the batches of late; 0: not measured yet."""
+        return self._decodes.mean_s
+
+    @property
+    def decode_each_s(self) -> float:
+        """One more sequence in a step of decodes."""
+        return self._fit_decodes[1]
+
+    @property
+    def prompt_fixed_s(self) -> float:
+        """A step with prompt tokens, beyond those tokens; 0: not measured yet."""
+        return self._fit_prompts[0]
+
+    @property
+    def prompt_token_s(self) -> float:
+        """One more prompt token in a step; 0: not measured yet."""
+        return self._fit_prompts[1]
+
+    def record(self, step: LaunchedStep, duration_s: float) -> None:
+        """The step is done."""
+        num_decodes = step.num_decodes
+        num_prompt_tokens = step.plan.num_tokens - num_decodes
+        if num_prompt_tokens:
+            fixed_s, each_s = self._fit_prompts
+            own_s = max(0.0, duration_s - self.decode_each_s * num_decodes)
+            self._prompts.add(num_prompt_tokens, own_s, fixed_s + each_s * num_prompt_tokens)
+        elif num_decodes:
+            fixed_s, each_s = self._fit_decodes
+            self._decodes.add(num_decodes, duration_s, fixed_s + each_s * num_decodes)
+            self._fit_decodes = self._decodes.fit(self._decodes.mean_s)
+        self._fit_prompts = self._prompts.fit(self._fit_decodes[0])
+
+    def begin_session(self) -> None:
+        """The scheduler knows nothing of what was told before."""
+        self.told = None
+
+    def tell(self, state: ExecutorState) -> None:
+        """Tell the scheduler what has changed by more than a tenth since it was told, a few times a second at most."""
+        if state.scheduler is None or (self.told is not None and state.now < self._told_at + TELL_EVERY_S):
+            return
+        fresh = self.message(state)
+        if _differs(fresh, self.told or Pace()):
+            self.told, self._told_at = fresh, state.now
+            state.tell_scheduler(fresh)
+
+    def message(self, state: ExecutorState) -> Pace:
+        return Pace(
+            prefill_token_us=self.prompt_token_s * 1e6,
+            prefill_step_us=self.prompt_fixed_s * 1e6,
+            decode_step_us=self.decode_step_s * 1e6,
+            transfer_us=state.transfer_pace.us,
+            transfer_bytes_per_s=state.transfer_pace.bytes_per_s,
+        )
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            "pace_prompt_token_seconds": self.prompt_token_s,
+            "pace_prompt_step_seconds": self.prompt_fixed_s,
+            "pace_decode_step_seconds": self.decode_step_s,
+            "pace_decode_sequence_seconds": self.decode_each_s,
+        }
+
+
+def _differs(fresh: Pace, told: Pace) -> bool:
+    pairs = [(getattr(fresh, name), getattr(told, name)) for name in Pace.__struct_fields__]
+    return any(abs(new - old) > TELL_CHANGE * old for new, old in pairs)
