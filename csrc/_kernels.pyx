@@ -82,6 +82,20 @@ cdef extern from "dense.h" nogil:
                         float *y, long y_stride, long num_rows, long width, int num_threads)
 
 
+cdef extern from "team.h" nogil:
+    enum:
+        TEAM_COUNT
+    void team_choose(int which, int num_threads)
+
+
+def choose_team(int which, int num_threads):
+    """From now on kernels called from this thread use the threads of team `which`, and at most `num_threads` at once,
+    the caller included."""
+    if not 0 <= which < TEAM_COUNT or num_threads < 1:
+        raise ValueError(f"team {which} of {TEAM_COUNT} with {num_threads} threads")
+    team_choose(which, num_threads)
+
+
 def is_usable(int which):
     """Whether this processor has instruction set 0 (portable), 1 (AVX2) or 2 (AVX-512)."""
     return bool(is_set_usable(<instruction_set>which))

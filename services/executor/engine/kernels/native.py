@@ -21,6 +21,15 @@ LINE_FLOATS = 16  #: in a cache line
 MAX_GROUP = 48  #: query heads for each KV head, at most: ATTENTION_ROWS of paged_attention.h
 
 
+def choose_team(which: int, num_threads: int) -> None:
+    """From now on kernels called from this thread compute on the threads of team 0 or 1, at most `num_threads` at once.
+
+    The team's threads begin with the niceness and the cores of the thread that needs them first. Until a thread has
+    said otherwise it uses team 0 and as many threads as each call asks for.
+    """
+    _kernels.choose_team(which, num_threads)
+
+
 def best_set() -> int:
     """The widest instruction set here: 0 portable, 1 AVX2, 2 AVX-512."""
     return int(_kernels.best())
