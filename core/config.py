@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
 
 
@@ -18,7 +19,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     growth_reserve: int = 512  #: output tokens that a decode reservation covers at once
     num_queued_steps: int = 2  #: steps with the device at once, at most 2
     piece_bytes: int = 4 << 20  #: largest single write of KV
-    window_bytes: int = 512 << 20  #: KV bytes posted and not landed, for each pair of executors
+    window: str = "adaptive"  #: what bounds a pair's KV in flight: adaptive (twice its bandwidth × latency) or fixed
+    window_bytes: int = 512 << 20  #: KV bytes posted and not landed, for each pair of executors at most
     total_window_bytes: int = 1 << 30  #: the same, over all decode executors that this one writes to
     handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which a decode executor is asked for
     parked_tokens: int = 8192  #: computed prompt tokens that may wait for their transfer before new prompts wait
@@ -30,6 +32,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Raises ValueError with the knob's name."""
         _positive(self, "token_budget", "long_prefill_tokens", "num_slots", "piece_bytes", "window_bytes")
         _positive(self, "total_window_bytes", "parked_tokens", "holding_interval_s", "router_silence_s")
+        if self.window not in WINDOWS:
+            raise ValueError(f"window = {self.window!r} is none of {', '.join(WINDOWS)}")
         if self.num_queued_steps not in (1, 2):
             raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
         if self.growth_reserve < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from baton.core.errors import InvariantViolated
-from baton.core.executor.sequence import Compute, Transfer
+from baton.core.executor.sequence import Compute, Kind, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.transfers import Link
 from baton.core.wire.messages import ExecutorInventory
@@ -18,8 +18,8 @@ def inventory(state: ExecutorState, headroom: int) -> ExecutorInventory:
     state.memory.pool.take_evicted()
     state.num_prompt_tokens_done = 0
     pairs = tuple(life for life, transport in state.transports.items() if transport.is_paired)
-    tokens = tuple((g.work_id, g.num_uncounted) for g in state.groups.values())
-    return ExecutorInventory(tokens, num_blocks, num_slots, pairs, cached(state), state.draining)
+    live = tuple((g.work_id, 0 if g.kind is Kind.DECODE else g.num_uncounted) for g in state.groups.values())
+    return ExecutorInventory(live, num_blocks, num_slots, pairs, cached(state), state.draining)
 
 
 def cached(state: ExecutorState) -> bytes:
@@ -142,7 +142,7 @@ def _check_windows(state: ExecutorState) -> None:
     in_flight = 0
     for life, transport in state.transports.items():
         mine = [t for (peer, _), t in state.outgoing.items() if peer == life]
-        total = sum(num_bytes for t in mine for _, num_bytes in t.in_flight.values())
+        total = sum(flight.num_bytes for t in mine for _, flight in t.in_flight.values())
         count = sum(len(t.in_flight) for t in mine)
         if total != transport.in_flight:
             raise InvariantViolated(f"{transport.in_flight} bytes in flight to {life}, {total} known")

@@ -8,7 +8,7 @@ from baton.core.errors import InvariantViolated, Reason
 from baton.core.executor import ownership, placing, tokens, writer
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
-from baton.core.executor.sequence import Compute, Kind, Sequence
+from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.executor.tokens import HASH_BYTES
@@ -103,7 +103,7 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
     if not sequence.on_device:
         builder.new.append(_introduce(sequence))
         sequence.on_device = True
-        sequence.group.marks.first("launched", state.now)
+        _note_launched(state, sequence.group)
         new_blocks = sequence.block_ids.tobytes()
     builder.items.append(
         StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, new_blocks, item.num_scores)
@@ -119,6 +119,17 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
     else:
         builder.num_decodes += 1
         builder.num_activated += item.start == num_prompt_tokens
+
+
+def _note_launched(state: ExecutorState, group: SequenceGroup) -> None:
+    """A step of the group is launched for the first time. A receiver counts the steps that went before it meanwhile."""
+    if "launched" in group.marks.at:
+        return
+    group.marks.first("launched", state.now)
+    if group.kind is Kind.DECODE:
+        num_steps = state.counters["steps_launched"] - group.marks.steps_at_landed
+        state.histograms["landed_to_scheduled_steps"].observe(num_steps)
+        state.note_time("landed_to_scheduled_seconds", group.marks, "landed", "launched")
 
 
 def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
@@ -219,7 +230,7 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
 def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToken) -> bool:
     """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True at an end."""
     group, work = sequence.group, sequence.group.work
-    group.marks.first("first_token", state.now)
+    tokens.note_first_token(state, group)
     sequence.outputs.append(sampled)
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)
     scores = tokens.scores_with(group, sampled.choice, work.num_prior)

@@ -11,8 +11,8 @@ from typing import Any
 
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import ConnectLink, PeerDown, PeerUp, Received, Send, Wake
-from baton.core.executor import checks, launch, placing, pressure, receiver, tokens, transports, walk, writer
+from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.executor import checks, launch, ownership, placing, pressure, receiver, tokens, transports, walk, writer
 from baton.core.executor import events as ev
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
@@ -68,6 +68,10 @@ class ExecutorCore:
         """Empty when a request would work here now, else why not."""
         return checks.readiness(self.state)
 
+    def unfinished(self) -> list[Note]:
+        """What the closing lines of the attempts here would say now."""
+        return [ownership.closing_line(group) for group in self.state.groups.values()]
+
     # ---- events
 
     def _event_table(self) -> dict[type, Callable[[Any], None]]:
@@ -76,7 +80,7 @@ class ExecutorCore:
             Received: self._on_received,
             ev.StepDone: lambda e: launch.on_step_done(state, self.cohorts, e.result),
             ev.StepFailed: lambda e: launch.on_step_failed(state, e),
-            ev.PieceLanded: lambda e: writer.on_piece_landed(state, e.piece_id, e.posted_at),
+            ev.PieceLanded: lambda e: writer.on_piece_landed(state, e),
             ev.PieceFailed: lambda e: writer.on_piece_failed(state, e.piece_id),
             ev.TransportOpened: lambda e: transports.on_opened(state, e),
             ev.TransportConnected: lambda e: transports.on_connected(state, e),

@@ -70,13 +70,18 @@ def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, count: int) 
         state.num_prompt_tokens_done += count
 
 
+def closing_line(group: SequenceGroup) -> Note:
+    """When the attempt reached each stage here."""
+    what = f"{group.kind.name.lower()} ended"
+    return Note(what, group.work_id.request_id, group.work_id.attempt, numbers=group.marks.numbers())
+
+
 def _tell_marks(state: ExecutorState, group: SequenceGroup) -> None:
     """One closing line for the attempt on this executor, and the counters of what was sent before the prompt's end."""
     marks = group.marks
     state.counters["kv_bytes_posted"] += marks.bytes_posted
     state.counters["kv_bytes_posted_early"] += marks.bytes_early
-    what = f"{group.kind.name.lower()} ended"
-    state.out.append(Note(what, group.work_id.request_id, group.work_id.attempt, numbers=marks.numbers()))
+    state.out.append(closing_line(group))
 
 
 def _cancel_copy(state: ExecutorState, sequence: Sequence) -> None:

@@ -167,6 +167,7 @@ def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:
     transfer.move(Transfer.LANDED)
     group = transfer.group
     group.marks.first("landed", state.now)
+    group.marks.steps_at_landed = state.counters["steps_launched"]
     group.first.num_computed = group.first.num_scheduled = group.work.num_tokens
     tokens.begin_decode(state, group, transfer.first_tokens)
     _release(state, transfer)  # last: a first choice that was stopped lends its blocks to the others until here

@@ -9,6 +9,7 @@ from baton.core.config import ExecutorConfig
 from baton.core.deadlines import Deadlines
 from baton.core.events import Send
 from baton.core.executor.bandwidth import TransferPace
+from baton.core.executor.marks import Marks, Stage
 from baton.core.executor.memory import Memory
 from baton.core.executor.outbox import Outbox
 from baton.core.executor.pace import StepPace
@@ -135,6 +136,12 @@ class ExecutorState:
         """Where the ready queue looks for it: 1 for what yields to parked prompts, 0 for what may always go."""
         if sequence.seq_id in self.queue:
             self.queue.set_demand(sequence.seq_id, int(sequence.yields_to_parked), 0)
+
+    def note_time(self, name: str, marks: Marks, earlier: Stage, later: Stage) -> None:
+        """Count how long it took from one stage to the other, if it passed both here."""
+        lasted_s = marks.between(earlier, later)
+        if lasted_s is not None:
+            self.histograms[name].observe(lasted_s)
 
     def next_seq_id(self) -> int:
         self._next_seq_id += 1

@@ -49,7 +49,7 @@ def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken
     """Append one token and tell the router; returns its finish. The caller ends the sequence."""
     group, work = sequence.group, sequence.group.work
     if not sequence.outputs:
-        group.marks.first("first_token", state.now)
+        note_first_token(state, group)
     group.marks.last("last_token", state.now)
     offset = len(sequence.tokens) - sequence.first_output
     sequence.tokens.append(sampled.token)
@@ -62,6 +62,14 @@ def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken
     else:
         state.outbox.add_token(work.router, (group.work_id, choice), offset, sampled, finish)
     return finish
+
+
+def note_first_token(state: ExecutorState, group: SequenceGroup) -> None:
+    """The group's first; whoever computed the prompt counts how long it took."""
+    if "first_token" not in group.marks.at:
+        group.marks.first("first_token", state.now)
+        if group.kind is not Kind.DECODE:
+            state.note_time("admitted_to_first_token_seconds", group.marks, "admitted", "first_token")
 
 
 def join_prompt_scores(group: SequenceGroup) -> None:
@@ -97,6 +105,8 @@ def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple
     """The prompt's KV is here and each choice has its first token: they decode from the next step on (G7)."""
     first = group.first
     group.marks.first("activated", state.now)
+    if group.kind is Kind.DECODE:
+        state.note_time("landed_to_activated_seconds", group.marks, "landed", "activated")
     publish_computed(state, first)
     for sequence in group.sequences[1:]:
         _share_prompt(state, first, sequence)

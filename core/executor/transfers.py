@@ -7,6 +7,7 @@ from array import array
 from collections import deque
 
 from baton.core.errors import Reason
+from baton.core.executor.bandwidth import Flight, PairWindow
 from baton.core.executor.events import Piece
 from baton.core.executor.sequence import SequenceGroup, Transfer, check_transfer
 from baton.core.executor.steps import SampledToken
@@ -73,7 +74,7 @@ class Outgoing(_Status):
         self.num_chunks = 0
         self.chunks: dict[int, Chunk] = {}  #: not landed
         self.unsent: deque[Chunk] = deque()  #: with pieces to post
-        self.in_flight: dict[int, tuple[Chunk, int]] = {}  #: piece id → chunk, bytes
+        self.in_flight: dict[int, tuple[Chunk, Flight]] = {}  #: by piece id
         self.is_clean = True  #: every handle so far reached DONE
         self.is_given_up = False  #: nothing more is sent; it closes when every handle is proven
         self.close_reason: Reason | None = None  #: why it was given up; None: every choice ended with its first token
@@ -139,10 +140,11 @@ class Transport:
         "peer_info",
         "retry_at",
         "sending",
+        "window",
         "window_bytes",
     )
 
-    def __init__(self, generation: int) -> None:
+    def __init__(self, generation: int, piece_bytes: int) -> None:
         self.generation = generation  #: counts the agents of this process
         self.link = Link.OPENING
         self.metadata = b""
@@ -152,6 +154,7 @@ class Transport:
         self.is_driven = False
         self.is_paired = False  #: receiver: the scheduler was told that the pair is ready
         self.retry_at: float | None = None  #: when a failed one is tried again
+        self.window = PairWindow(piece_bytes)  #: writer: what its pieces show that it needs
         self.window_bytes = 1 << 62  #: writer: the receiver's bound for this pair
         self.in_flight = 0  #: writer: bytes posted and not landed
         self.sending: list[Outgoing] = []  #: writer: open transfers in their groups' order

@@ -168,7 +168,7 @@ def _start_again(state: ExecutorState, life: Life, transport: Transport, at: flo
 
 def _open(state: ExecutorState, life: Life) -> None:
     state.num_agents += 1
-    state.transports[life] = Transport(state.num_agents)
+    state.transports[life] = Transport(state.num_agents, state.config.piece_bytes)
     state.out.append(ev.OpenTransport(life.name, life.epoch))
 
 

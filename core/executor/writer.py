@@ -11,7 +11,8 @@ from bisect import insort
 
 from baton.core.errors import Reason
 from baton.core.executor import ownership
-from baton.core.executor.events import Piece, Post
+from baton.core.executor.bandwidth import Flight
+from baton.core.executor.events import Piece, PieceLanded, Post
 from baton.core.executor.sequence import Kind, SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.steps import SampledToken
@@ -76,11 +77,13 @@ def post_ready(state: ExecutorState) -> None:
                 state.out.append(Post(tuple(pieces)))
 
 
-def on_piece_landed(state: ExecutorState, piece_id: int, posted_at: float) -> None:
-    transfer, chunk = _take_back(state, piece_id)
-    if transfer is None or chunk is None:
+def on_piece_landed(state: ExecutorState, landed: PieceLanded) -> None:
+    taken = _take_back(state, landed.piece_id)
+    if taken is None:
         return
-    transfer.group.marks.last("commit", posted_at)
+    transfer, chunk, flight = taken
+    _measure(state, transfer.peer, flight)
+    transfer.group.marks.committed(landed.posted_at, landed.post_s)
     chunk.num_left -= 1
     if transfer.is_given_up:
         _close_if_proven(state, transfer)
@@ -92,9 +95,10 @@ def on_piece_landed(state: ExecutorState, piece_id: int, posted_at: float) -> No
 
 def on_piece_failed(state: ExecutorState, piece_id: int) -> None:
     """H16: a chunk is not sent again; the transfer fails and the request resumes with other blocks."""
-    transfer, _ = _take_back(state, piece_id)
-    if transfer is None:
+    taken = _take_back(state, piece_id)
+    if taken is None:
         return
+    transfer = taken[0]
     transfer.is_clean = False
     state.broken.add(transfer.peer)
     if transfer.is_given_up:
@@ -215,7 +219,8 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
                 chunk.is_announced = True
                 state.tell(life, m.ChunkPosted(transfer.transfer_id, chunk.number, chunk.num_bytes))
             piece = chunk.unsent.popleft()
-            transfer.in_flight[piece.piece_id] = (chunk, num_bytes)
+            flight = transport.window.sent(num_bytes, state.now, transport.in_flight == 0)
+            transfer.in_flight[piece.piece_id] = (chunk, flight)
             state.pieces[piece.piece_id] = transfer
             transport.in_flight += num_bytes
             state.posted_bytes += num_bytes
@@ -230,34 +235,51 @@ def _pair_window(state: ExecutorState, transport: Transport) -> int:
     """Bound of one pair. Never more than its share of the total, so that stopped peers leave room for others (H12)."""
     num_pairs = sum(1 for other in state.transports.values() if other.link is Link.READY)
     share = state.config.total_window_bytes // max(1, num_pairs)
-    return min(state.config.window_bytes, transport.window_bytes, share)
+    bound = min(state.config.window_bytes, transport.window_bytes, share)
+    return bound if state.config.window == "fixed" else min(bound, transport.window.num_bytes)
 
 
 def _window_allows(state: ExecutorState, transport: Transport, window_bytes: int, num_bytes: int) -> bool:
     """W5: one piece may always go, however small the window."""
     if transport.in_flight and transport.in_flight + num_bytes > window_bytes:
         return False
+    if transport.in_flight and state.config.window == "adaptive" and transport.window.is_probing:
+        return False
     return not state.posted_bytes or state.posted_bytes + num_bytes <= state.config.total_window_bytes
 
 
-def _take_back(state: ExecutorState, piece_id: int) -> tuple[Outgoing | None, Chunk | None]:
+def _take_back(state: ExecutorState, piece_id: int) -> tuple[Outgoing, Chunk, Flight] | None:
     """The window's bytes of one piece, exactly once."""
     transfer = state.pieces.pop(piece_id, None)
     if transfer is None:
-        return None, None
-    chunk, num_bytes = transfer.in_flight.pop(piece_id)
-    state.posted_bytes -= num_bytes
+        return None
+    chunk, flight = transfer.in_flight.pop(piece_id)
+    state.posted_bytes -= flight.num_bytes
     transport = state.transports.get(transfer.peer)
     if transport is not None:
-        transport.in_flight -= num_bytes
-    return transfer, chunk
+        transport.in_flight -= flight.num_bytes
+    return transfer, chunk, flight
+
+
+def _measure(state: ExecutorState, life: Life, flight: Flight) -> None:
+    """A piece has landed: what that says of the pair, and of what moving KV costs."""
+    transport = state.transports.get(life)
+    if transport is not None:
+        transport.window.landed(flight, state.now)
+        state.transfer_pace.us = transport.window.overhead_s * 1e6
+        state.transfer_pace.bytes_per_s = transport.window.bytes_per_s
 
 
 def _finish_if_landed(state: ExecutorState, transfer: Outgoing) -> None:
     if transfer.status is not Transfer.SEALED or transfer.chunks:
         return
     transfer.move(Transfer.LANDED)
-    transfer.group.marks.first("landed", state.now)
+    marks = transfer.group.marks
+    marks.first("landed", state.now)
+    if marks.bytes_posted:
+        state.note_time("computed_to_commit_seconds", marks, "computed", "commit")
+        state.note_time("computed_to_landed_seconds", marks, "computed", "landed")
+        state.histograms["last_post_seconds"].observe(marks.post_s)
     _unlist(state, transfer)
     _forget(state, transfer)
     ownership.end_group(state, transfer.group)

@@ -247,6 +247,7 @@ class TransferThread:
                 return
             fails_after = int(self._env.random() * 2)
         op = WriteOp(piece, agent, agent.remote)
+        op.posted_at = self._env.time.now + self.process.clock_offset_s
         self._check_destination(op)
         op.fragments = self._cut(op)
         if fails_after is not None:
@@ -316,7 +317,7 @@ class TransferThread:
         if not op.is_reported:
             op.is_reported = True
             op.writer.ops.pop(op.piece.piece_id, None)
-            self._mailbox.post(e.PieceLanded(op.piece.piece_id, 1e-5), self._env.random() * 3e-4)
+            self._mailbox.post(e.PieceLanded(op.piece.piece_id, 1e-5, op.posted_at), self._env.random() * 3e-4)
 
     # ---- receiving (tcp)
 

@@ -28,7 +28,7 @@ class WriteOp:
 
     __slots__ = (
         "fails_after", "fragments", "has_left", "is_reported", "is_settled", "landing_life", "num_landed", "piece",
-        "receiver", "writer",
+        "posted_at", "receiver", "writer",
     )  # fmt: skip
 
     def __init__(self, piece: e.Piece, writer: Agent, receiver: Agent) -> None:
@@ -36,6 +36,7 @@ class WriteOp:
         self.writer = writer
         self.receiver = receiver
         self.fragments: list[Fragment] = []
+        self.posted_at = 0.0  #: on the writer's clock
         self.num_landed = 0
         self.fails_after: int | None = None  #: fault: the handle goes to ERR after so many fragments
         self.has_left = False  #: what may still land is in the kernel, no longer read from the source

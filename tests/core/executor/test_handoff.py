@@ -211,7 +211,7 @@ def test_h4_bytes_in_flight_stay_within_the_limits_of_each_pair_and_of_all(data)
 
 
 def test_h4_no_piece_is_larger_than_the_piece_size_whatever_the_block():
-    rig = prefiller(piece_bytes=48)
+    rig = prefiller(piece_bytes=48, window="fixed")
     send_to(rig, 1, work(prompt(10, 1)))
     rig.step_done()
     covered = set()

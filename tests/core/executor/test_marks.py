@@ -27,6 +27,7 @@ def test_h10_and_h13_a_prefill_executor_marks_every_stage_when_it_happens():
         "first_token_ms": 1000,
         "first_chunk_ms": 1000,
         "commit_ms": 1600,  # the call of the last post, not its end
+        "post_ms": 300,
         "landed_ms": 2000,
     }
 
