@@ -24,6 +24,8 @@ EXTENSIONS = {
 }
 #: package -> what it has besides modules
 DATA = {
+    "baton.core.sim.scenarios": ["*.toml"],
+    "baton.core.sim.step_time": ["profiles/*.json"],
     "baton.services.loadgen.html": ["*.html", "*.js", "*.css"],
     "baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"],
 }

@@ -16,7 +16,7 @@ from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, Sample
 from baton.core.sim import token_model
 from baton.core.sim.memory import Chain, KvMemory
 from baton.core.sim.process import Process, ThreadMailbox
-from baton.core.sim.step_time import StepTime
+from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.wire.tokens import PromptScores, pack_scores
 
 NUM_DRAWN_TOKENS = 256  #: the model answers with tokens below this

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from baton.core.config import RouterConfig, SchedulerConfig
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Peer, Role
 from baton.core.kv.block_hash import hash_chain, root_hash
@@ -11,22 +14,38 @@ from baton.core.scheduler.machine import SchedulerCore
 from baton.core.session.machine import LinkTiming
 from baton.core.session.node import Node
 from baton.core.sim.launcher import LauncherCore
-from baton.core.sim.scenario import ExecutorSpec, Scenario
+from baton.core.sim.scenario import ExecutorSpec
 
 HASH_KEY = bytes(range(16))
+
+
+class Wired(Protocol):
+    """What all processes of a run have in common."""
+
+    @property
+    def heartbeat_s(self) -> float: ...
+    @property
+    def silence_s(self) -> float: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def max_model_len(self) -> int: ...
+    @property
+    def scheduler(self) -> SchedulerConfig: ...
+    @property
+    def router(self) -> RouterConfig: ...
 
 
 class Wiring:
     """Makes the nodes of one scenario. Stand-ins for tests override it."""
 
-    def __init__(self, scenario: Scenario, layout: KvLayout) -> None:
+    def __init__(self, scenario: Wired, layout: KvLayout) -> None:
         self._scenario = scenario
         self._layout = layout
         self._timing = LinkTiming(scenario.heartbeat_s, scenario.silence_s)
 
     def executor_peer(self, spec: ExecutorSpec, epoch: int, address: str) -> Peer:
-        config = spec.config
-        num_spare = spec.num_blocks % 2 if spec.num_blocks > 2 else 0  # some pools have one, some have not
+        config, num_spare = spec.config, self.num_spare_blocks(spec)
         capacity = Capacity(
             num_blocks=spec.num_blocks - num_spare,
             num_slots=config.num_slots,
@@ -38,6 +57,10 @@ class Wiring:
             block_bytes=self._layout.block_bytes,
         )
         return Peer(spec.name, spec.role, epoch, address, self._layout.fingerprint(), capacity)
+
+    def num_spare_blocks(self, spec: ExecutorSpec) -> int:
+        """Some pools have one, some have not."""
+        return spec.num_blocks % 2 if spec.num_blocks > 2 else 0
 
     def executor(self, own: Peer, spec: ExecutorSpec) -> Node:
         return Node(own, ExecutorCore(own, self._layout, spec.config, HASH_KEY), self._timing)

@@ -29,7 +29,7 @@ from baton.core.sim.observer import Observer
 from baton.core.sim.oracle import Oracle, Stream
 from baton.core.sim.process import Process
 from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
-from baton.core.sim.step_time import StepTime
+from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.sim.transport import TransferThread
 from baton.core.sim.wiring import Wiring
 from baton.core.sim.writes import Fabric

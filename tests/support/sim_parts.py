@@ -10,7 +10,7 @@ from baton.core.sim.device import Model, SimDevice
 from baton.core.sim.env import Env
 from baton.core.sim.memory import KvMemory, sim_layout
 from baton.core.sim.process import Process
-from baton.core.sim.step_time import StepTime
+from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.sim.transport import TransferThread
 from baton.core.sim.writes import Fabric
 

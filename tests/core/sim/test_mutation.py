@@ -11,8 +11,8 @@ from baton.core.sim.mutation import Mutation, MutationMissed, install
 
 PLANT = """
 from baton.core.sim.mutation import Mutation, install
-install(Mutation("a test", "baton.core.sim.step_time", "base_s: float = 4e-3", "base_s: float = 7.0", ""))
-from baton.core.sim.step_time import StepTime
+install(Mutation("a test", "baton.core.sim.step_time.fuzzed", "base_s: float = 4e-3", "base_s: float = 7.0", ""))
+from baton.core.sim.step_time.fuzzed import StepTime
 print(StepTime().base_s)
 """
 

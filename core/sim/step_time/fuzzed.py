@@ -1,4 +1,4 @@
-"""How long a step takes: affine in its tokens and its decodes, with noise. Virtual seconds."""
+"""How long a step of the fuzzed world takes: affine in its tokens and its decodes, with noise. Virtual seconds."""
 
 from __future__ import annotations
 

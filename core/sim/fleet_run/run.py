@@ -1,0 +1,92 @@
+"""One performance run: from a fleet, a load and a seed to the facts of its requests and the records of its steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from baton.core.errors import ServingError
+from baton.core.metrics.facts import RequestFacts
+from baton.core.sim.fleet_run.clients import Clients, MakeSchedule
+from baton.core.sim.fleet_run.parts import OURS, Parts
+from baton.core.sim.fleet_run.request import SimRequest
+from baton.core.sim.fleet_run.spec import FleetSpec
+from baton.core.sim.fleet_run.world import FleetWorld, Recorder
+
+LOOK_EVERY = 1000  #: things that happen between two looks at the progress
+Progress = Callable[[float, int], None]  #: seconds since the run began, requests that have ended
+
+
+class RunStuck(ServingError):
+    """Nothing that is left would ever end a request."""
+
+
+class ExecutorUse(NamedTuple):
+    """How an executor spent the run."""
+
+    name: str
+    num_steps: int
+    busy_share: float  #: of the run, its device computed
+    occupied_share: float  #: of the run, its loop was occupied
+    kv_bytes: int  #: that it posted
+
+
+class FleetRun(NamedTuple):
+    """A run that is over. Times count from the moment at which the fleet was ready and the load began."""
+
+    facts: list[RequestFacts]  #: in the order of their ends
+    recorder: Recorder  #: its times count from the start of the fleet, `began_s` earlier
+    began_s: float
+    length_s: float
+    num_events: int
+    uses: list[ExecutorUse]
+    counters: Counter[str]
+    gauges: dict[str, dict[str, float]]  #: of each process at the end
+
+
+def run_fleet(
+    spec: FleetSpec,
+    requests: Sequence[SimRequest],
+    phases: Sequence[MakeSchedule],
+    seed: int,
+    parts: Parts = OURS,
+    recorder: Recorder | None = None,
+    progress: Progress | None = None,
+) -> FleetRun:
+    """Runs until the load is over. Raises Violation for a fault of the system, RunStuck if requests cannot end."""
+    facts: list[RequestFacts] = []
+    clients = Clients(requests, phases, facts.append)
+    world = FleetWorld(spec, seed, clients.heard, recorder, parts)
+    world.start()
+    clients.begin(world)
+    time = world.env.time
+    while not clients.is_over:
+        for _ in range(LOOK_EVERY):
+            if not time.step():
+                raise RunStuck(f"{clients.num_ended} requests ended, and nothing happens any more")
+            if clients.is_over:
+                break
+        if progress is not None:
+            progress(time.now - clients.began_at, clients.num_ended)
+    length_s = time.now - clients.began_at
+    return FleetRun(
+        facts,
+        world.recorder,
+        clients.began_at,
+        length_s,
+        world.num_events,
+        _uses(world, max(length_s, 1e-9)),
+        world.env.counters,
+        {name: process.node.machine.gauges() for name, process in world.processes.items()},
+    )
+
+
+def _uses(world: FleetWorld, length_s: float) -> list[ExecutorUse]:
+    uses = []
+    for process in world.executors():
+        compute, wires = process.compute, process.wires
+        if compute is not None and wires is not None:
+            shares = compute.busy_s / length_s, process.occupied_s / length_s
+            uses.append(ExecutorUse(process.name, compute.num_steps, *shares, wires.num_bytes))
+    return uses
