@@ -166,7 +166,7 @@ def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) ->
     sequence.chain_intact = True
     sequence.num_computed = min(item.num_hits * state.layout.block_size, item.start)
     sequence.group.num_cached = item.start
-    ownership.count_prompt_tokens(state, sequence.group, item.start)
+    ownership.count_prompt_tokens(state, sequence.group, sequence.group.work.num_tokens - item.start)
 
 
 # ---- applying
@@ -194,7 +194,7 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
         sequence.num_pending -= 1
     is_decode = item.start >= group.work.num_tokens
     if not is_decode:
-        ownership.count_prompt_tokens(state, group, done.num_computed)
+        ownership.count_prompt_tokens(state, group, group.work.num_tokens - sequence.num_computed)
         state.counters["prompt_tokens_computed"] += done.num_computed
     if done.scores is not None:
         group.score_parts.append(done.scores)

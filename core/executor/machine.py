@@ -263,10 +263,10 @@ class ExecutorCore:
             num_blocks, num_slots = state.memory.grant(pressure.headroom(state))
         if num_blocks:
             state.reclaim_in_vain = False
-        if num_blocks or num_slots or done:
-            state.tell_scheduler(m.Credit(num_blocks, num_slots, done))
         if published or evicted:
             state.tell_scheduler(m.CacheChanged(published, evicted))
+        if num_blocks or num_slots or done:
+            state.tell_scheduler(m.Credit(num_blocks, num_slots, done))
         state.pace.tell(state)
 
     def _flush(self) -> None:

@@ -45,7 +45,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
         _tell_marks(state, group)
-        count_prompt_tokens(state, group, group.num_uncounted)
+        count_prompt_tokens(state, group, 0)
         state.tell_scheduler(Ended(group.work_id))
 
 
@@ -62,12 +62,12 @@ def note_failure(state: ExecutorState, group: SequenceGroup, reason: Reason, det
     state.outbox.fail(group.work.router, group.work_id, reason, detail)
 
 
-def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, count: int) -> None:
-    """So many of the group's prompt tokens are no longer to compute here."""
-    count = min(count, group.num_uncounted)
-    group.num_uncounted -= count
+def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, num_left: int) -> None:
+    """So many of the group's prompt tokens are still to compute here."""
+    num_done = max(0, group.num_uncounted - num_left)
+    group.num_uncounted -= num_done
     if group.kind is not Kind.DECODE:
-        state.num_prompt_tokens_done += count
+        state.num_prompt_tokens_done += num_done
 
 
 def closing_line(group: SequenceGroup) -> Note:

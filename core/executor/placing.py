@@ -126,9 +126,12 @@ def _admit(state: ExecutorState, message: m.Prefill | m.Decode | m.Run, kind: Ki
     wanted = demand_of(state, work)
     num_blocks = wanted.prefill_blocks if kind is Kind.PREFILL else wanted.decode_blocks
     num_slots = 1 if kind is Kind.PREFILL else wanted.num_slots
+    group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000, state.now)
+    if not isinstance(message, m.Decode):
+        group.num_uncounted -= min(message.num_cached, work.num_tokens)
+        group.waited_s = message.waited_ms / 1000
     has_credit = state.memory.try_spend(message.num_blocks, num_slots)
     state.reclaim_in_vain = False
-    group = SequenceGroup(message.id, kind, work, message.order, state.now + message.time_left_ms / 1000, state.now)
     if not has_credit or message.id in state.groups or message.num_blocks != num_blocks:
         _refuse(state, group, Reason.INTERNAL, None)
         return None
@@ -148,7 +151,7 @@ def _refuse(state: ExecutorState, group: SequenceGroup, reason: Reason, peer: Li
     state.out.append(Note("refused after placement", work_id.request_id, work_id.attempt, reason, peer=name))
     if state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
-    ownership.count_prompt_tokens(state, group, group.num_uncounted)
+    ownership.count_prompt_tokens(state, group, 0)
     ownership.note_failure(state, group, reason)
     state.tell_scheduler(m.Ended(group.work_id))
 

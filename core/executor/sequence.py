@@ -151,6 +151,7 @@ class SequenceGroup:
         "prompt_scores",
         "score_parts",
         "sequences",
+        "waited_s",
         "work",
         "work_id",
     )
@@ -163,7 +164,8 @@ class SequenceGroup:
         self.order = order
         self.deadline = deadline
         self.sequences: list[Sequence] = []
-        self.num_uncounted = work.num_tokens  #: prompt tokens not yet reported to the scheduler as done
+        self.num_uncounted = work.num_tokens  #: prompt tokens that the scheduler counts as still to compute here
+        self.waited_s = 0.0  #: for prefixes, before it came here: taken off the bounds of its holds (P3, C8)
         self.num_cached = 0  #: prompt tokens found in the prefix index
         self.score_parts: list[PromptScores] = []  #: of the steps so far, while the prompt is computed
         self.prompt_scores: PromptScores | None = None  #: if asked for; kept for a router that has lost them

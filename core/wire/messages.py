@@ -94,6 +94,7 @@ class Submit(Message, frozen=True, tag=1):
     age_ms: Count = 0  #: since the request first arrived; a resumed request keeps its place
     priority_class: Rank = 0
     tenant: str = ""
+    waited_ms: Count = 0  #: how long earlier attempts of the request waited for prefixes (P10)
 
 
 class Abort(Message, frozen=True, tag=2):
@@ -113,6 +114,7 @@ class Placed(Message, frozen=True, tag=10):
     prefill: Life
     decode: Life | None
     why: PlacementReason | None = None  #: its prompt is computed there
+    waited_ms: Count = 0  #: how long this attempt waited for prefixes
 
 
 class Refusal(Message, frozen=True, tag=11):
@@ -149,6 +151,8 @@ class Prefill(Message, frozen=True, tag=20):
     order: Order
     num_blocks: Count  #: credit spent on it
     time_left_ms: Count
+    num_cached: Count = 0  #: prompt tokens that lie there as the scheduler sees it: it counts the others as to compute
+    waited_ms: Count = 0  #: its request waited for prefixes: taken off the bounds of holds
 
 
 class Decode(Message, frozen=True, tag=21):
@@ -170,6 +174,8 @@ class Run(Message, frozen=True, tag=22):
     order: Order
     num_blocks: Count
     time_left_ms: Count
+    num_cached: Count = 0  #: prompt tokens that lie there as the scheduler sees it: it counts the others as to compute
+    waited_ms: Count = 0  #: its request waited for prefixes: taken off the bounds of holds
 
 
 class Exited(Message, frozen=True, tag=23):
