@@ -113,3 +113,7 @@ class Machine(Protocol):
     def readiness(self) -> str:
         """Empty when a request would work now, else why not."""
         ...
+
+    def unfinished(self) -> list[Note]:
+        """The closing lines of all that is under way, as far as they can be said now: what a trace would miss."""
+        ...

@@ -151,7 +151,7 @@ def _finish(state: RouterState, stream: Stream, reason: Reason | None, numbers: 
     del state.streams[request_id]
     state.num_choices -= len(stream.choices)
     state.count("ended_ok" if reason is None else f"ended_{reason.name.lower()}")
-    state.out.append(Note("request ended", stream.wire_id, 0, reason, stream.numbers(state.now)))
+    state.out.append(stream.closing_line(state.now, reason))
     stages_ms = stream.stages_ms(state.now)
     state.out.append(End(request_id, reason, numbers, stream.num_cached, stream.num_attempts, stages_ms))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import PeerDown, PeerUp, Received, Wake
+from baton.core.events import Note, PeerDown, PeerUp, Received, Wake
 from baton.core.ids import Life, Peer, Role
 from baton.core.router import attempts
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
@@ -81,6 +81,10 @@ class RouterCore:
         if self.state.scheduler is None:
             return "no session with the scheduler"
         return self.state.executors.readiness()
+
+    def unfinished(self) -> list[Note]:
+        """What the closing lines of the accepted requests would say now."""
+        return [stream.closing_line(self.state.now) for stream in self.state.streams.values()]
 
     @property
     def executors(self) -> tuple[Peer, ...]:
@@ -183,6 +187,7 @@ class RouterCore:
         offset = len(choice.tokens)
         fresh = choice.merge(record.offset, record.tokens, record.finish)
         if fresh:
+            stream.last_token_at = now
             if stream.first_token_at is None:
                 stream.first_token_at = now
             elif stream.handed_over_at is None and sender == leg.decode != leg.prefill:

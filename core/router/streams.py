@@ -11,6 +11,8 @@ import enum
 import zlib
 from array import array
 
+from baton.core.errors import Reason
+from baton.core.events import Note
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.router.events import Arrive
 from baton.core.wire.messages import Work
@@ -155,6 +157,7 @@ class Stream:
         "deadline",
         "first_token_at",
         "handed_over_at",
+        "last_token_at",
         "legs",
         "num_attempts",
         "num_cached",
@@ -175,6 +178,7 @@ class Stream:
         self.placed_at: float | None = None  #: first
         self.first_token_at: float | None = None
         self.handed_over_at: float | None = None  #: the first token came of an executor that did not compute the prompt
+        self.last_token_at: float | None = None  #: so far
 
     @property
     def is_over(self) -> bool:
@@ -195,9 +199,17 @@ class Stream:
                 before = at
         return stages
 
-    def numbers(self, now: float) -> dict[str, float]:
-        """For the closing line: milliseconds from the arrival to each stage that was reached."""
-        stages = {"placed": self.placed_at, "first_token": self.first_token_at, "ended": now}
-        out = {f"{stage}_ms": (at - self.arrived_at) * 1e3 for stage, at in stages.items() if at is not None}
-        out["output_tokens"] = sum(len(choice.tokens) for choice in self.choices)
-        return out
+    def closing_line(self, now: float, reason: Reason | None = None) -> Note:
+        """When it reached each stage: `arrived_s` on the clock, the others in milliseconds after it."""
+        stages = {
+            "placed": self.placed_at,
+            "first_token": self.first_token_at,
+            "handed_over": self.handed_over_at,
+            "last_token": self.last_token_at,
+            "ended": now,
+        }
+        numbers = {f"{stage}_ms": (at - self.arrived_at) * 1e3 for stage, at in stages.items() if at is not None}
+        numbers["arrived_s"] = self.arrived_at
+        numbers["output_tokens"] = sum(len(choice.tokens) for choice in self.choices)
+        numbers["attempts"] = self.num_attempts
+        return Note("request ended", self.wire_id, 0, reason, numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from baton.core.deadlines import Deadlines
+from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Life
 from baton.core.kv.demand import Demand
 from baton.core.kv.ready_queue import ReadyQueue
@@ -14,7 +15,18 @@ MAX_TENANTS = 4096  #: remembered finish tags; beyond it those that no longer ma
 class Waiting:
     """One attempt in a queue."""
 
-    __slots__ = ("arrived_at", "deadline", "demand", "handle", "order", "passed_at", "prefill", "submit")
+    __slots__ = (
+        "arrived_at",
+        "deadline",
+        "demand",
+        "handle",
+        "order",
+        "passed_at",
+        "placed_at",
+        "prefill",
+        "reason",
+        "submit",
+    )
 
     def __init__(self, handle: int, submit: Submit, order: Order, demand: Demand, now: float) -> None:
         self.handle = handle
@@ -25,6 +37,8 @@ class Waiting:
         self.deadline = now + submit.time_left_ms / 1000
         self.passed_at: float | None = None  #: when a later one was first served before it
         self.prefill: Life | None = None  #: who computes its prompt
+        self.placed_at: float | None = None  #: since when somebody does
+        self.reason: Reason | None = None  #: why it waits where it does: known of those that were once first in line
 
     @property
     def key(self) -> tuple[int, int, int, int]:

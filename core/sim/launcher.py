@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import PeerDown, PeerUp, Send
+from baton.core.events import Note, PeerDown, PeerUp, Send
 from baton.core.ids import Life, Peer
 from baton.core.wire.messages import Exited
 
@@ -51,3 +51,6 @@ class LauncherCore:
 
     def readiness(self) -> str:
         return ""
+
+    def unfinished(self) -> list[Note]:
+        return []

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from struct import pack
 from typing import Any
 
-from baton.core.events import ConnectLink, Note, Wake
+from baton.core.events import ConnectLink, Note, Span, Wake
 from baton.core.executor import events as e
 from baton.core.ids import Life, Peer, Role
 from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
@@ -77,6 +77,7 @@ class World:
         self._perform: dict[type, Callable[[Process, Any], None]] = {
             Transmit: self._transmit,
             Note: self._note,
+            Span: self._span,
             OpenLink: lambda process, command: self.network.open(process, command.link, command.address),
             CloseLink: lambda process, command: self.network.close(process, command.link),
             e.Launch: lambda process, command: process.device.launch(command.plan),  # type: ignore[union-attr]
@@ -278,6 +279,13 @@ class World:
         if process.role.is_executor:
             self.ears.listen(process, command.link, command.data)
         self.network.transmit(process, command.link, command.data)
+
+    def _span(self, process: Process, command: Span) -> None:
+        """What lasted ended no earlier than it began, and is over."""
+        reason = "" if command.reason is None else f" {command.reason.name}"
+        self.env.counters[f"span {process.role.name.lower()}: {command.what}{reason}"] += 1
+        if not command.since <= command.ended_at <= self.env.time.now + process.clock_offset_s:
+            self.env.fail("what lasts has a beginning and an end", f"{process.identity}: {command}")
 
     def _note(self, process: Process, command: Note) -> None:
         reason = "" if command.reason is None else f" {command.reason.name}"

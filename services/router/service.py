@@ -44,6 +44,7 @@ class RosterWatch:
         self.quiescent = machine.quiescent
         self.gauges = machine.gauges
         self.readiness = machine.readiness
+        self.unfinished = machine.unfinished
 
     def handle(self, event: Any, now: float) -> Any:
         """See `baton.core.events.Machine`."""

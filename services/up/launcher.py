@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import PeerDown, PeerUp, Send
+from baton.core.events import Note, PeerDown, PeerUp, Send
 from baton.core.ids import Life, Peer, Role
 from baton.core.wire.messages import Exited
 
@@ -51,3 +51,6 @@ class LauncherCore:
 
     def readiness(self) -> str:
         return "" if self._scheduler is not None else "no session with the scheduler"
+
+    def unfinished(self) -> list[Note]:
+        return []

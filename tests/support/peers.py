@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from baton.core.events import Note
 from baton.core.ids import Peer
 from baton.core.session.machine import Transmit
 from baton.core.session.node import FrameArrived, Node
@@ -34,6 +35,9 @@ class Silent:
 
     def readiness(self) -> str:
         return ""
+
+    def unfinished(self) -> list[Note]:
+        return []
 
 
 class Caller:

@@ -237,3 +237,31 @@ def test_what_the_scheduler_hears_is_the_time_left_and_the_age():
     rig.now += 2.0
     rig.fail(work_id, Reason.PREEMPTED)
     assert (rig.submits[-1].time_left_ms, rig.submits[-1].age_ms) == (3000, 2000)
+
+
+def test_h10_the_closing_line_says_when_each_stage_was_reached_on_the_hosts_clock():
+    rig = RouterRig()
+    rig.arrive(1)
+    began = rig.now
+    rig.wake(0.5)
+    work_id = rig.placed()
+    rig.wake(0.25)
+    rig.say(P, work_id, 0, 5)
+    rig.wake(0.125)
+    rig.say(D, work_id, 1, 6)
+    (under_way,) = rig.core.unfinished()
+    assert "last_token_ms" in under_way.numbers
+    rig.wake(1.0)
+    (note,) = only(rig.say(D, work_id, 2, 7, finish="length"), Note)
+    assert (note.what, note.request_id) == ("request ended", under_way.request_id)
+    assert note.numbers == {
+        "arrived_s": began,
+        "placed_ms": 500.0,
+        "first_token_ms": 750.0,
+        "handed_over_ms": 875.0,
+        "last_token_ms": 1875.0,
+        "ended_ms": 1875.0,
+        "output_tokens": 3,
+        "attempts": 1,
+    }
+    assert rig.core.unfinished() == []

@@ -63,6 +63,9 @@ class Chatter:
     def readiness(self) -> str:
         return ""
 
+    def unfinished(self) -> list[Note]:
+        return []
+
 
 class Process:
     """Driver, node and sockets of one trivial process, in this process."""
