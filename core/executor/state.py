@@ -66,20 +66,20 @@ class LaunchedStep:
 
 def _histograms(role: Role) -> dict[str, Histogram]:
     """How long attempts stay between two of their stages on this executor (see `marks`)."""
+    found = {"admitted_to_first_token_seconds": Histogram(TIMES_S)}
     if role is Role.PREFILL:
-        return {
+        found |= {
             "computed_to_commit_seconds": Histogram(SHORT_TIMES_S),
             "computed_to_landed_seconds": Histogram(SHORT_TIMES_S),
             "last_post_seconds": Histogram(SHORT_TIMES_S),
-            "admitted_to_first_token_seconds": Histogram(TIMES_S),
         }
     if role is Role.DECODE:
-        return {
+        found |= {
             "landed_to_activated_seconds": Histogram(SHORT_TIMES_S),
             "landed_to_scheduled_seconds": Histogram(SHORT_TIMES_S),
             "landed_to_scheduled_steps": Histogram((0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)),
         }
-    return {"admitted_to_first_token_seconds": Histogram(TIMES_S)}
+    return found
 
 
 class ExecutorState:

@@ -21,6 +21,7 @@ from baton.core.wire.sampling import SamplingParams
 VOCABULARY = 256
 SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a stream of its own
 GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
+WINDOWS_SALT = 0x1F83D9ABFB41BD6B  #: and how the executors bound what is on its way
 LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
@@ -76,6 +77,7 @@ def draw_scenario(seed: int) -> Scenario:
     )
     scenario = _with_scores(Random(seed ^ SCORES_SALT), scenario)
     scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
+    scenario = _with_windows(Random(seed ^ WINDOWS_SALT), scenario)
     busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
     scenario = replace(scenario, busy_loop_s=busy_loop_s)
     emphasis = rng.random()
@@ -106,6 +108,15 @@ def _with_grammars(rng: Random, scenario: Scenario) -> Scenario:
             client = replace(client, sampling=replace(client.sampling, grammar=grammar))
         clients.append(client)
     return replace(scenario, clients=tuple(clients))
+
+
+def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
+    """Executors whose windows follow what they measure, and some whose windows are fixed."""
+    executors = []
+    for spec in scenario.executors:
+        window = rng.choice(("adaptive", "adaptive", "fixed"))
+        executors.append(replace(spec, config=replace(spec.config, window=window)))
+    return replace(scenario, executors=tuple(executors))
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:

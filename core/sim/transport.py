@@ -36,6 +36,7 @@ class TransferThread:
         self.num_failing_connects = 0  #: fault: the next ConnectTransport fails
         self.posted: dict[tuple[str, int], list[int]] = {}  #: per peer life: [pieces, bytes] posted and not heard of
         self.windows: dict[tuple[str, int], int] = {}  #: per peer life: bytes that it allows
+        self._landed_at: set[tuple[str, int]] = set()  #: peer lives at whose agent of now a piece has landed
         self._bytes_of: dict[int, tuple[tuple[str, int], int]] = {}
         self._env = process.env
         self._fabric = fabric
@@ -96,15 +97,19 @@ class TransferThread:
             self._env.fail("window", f"{self.process.identity} posts to {key} without a grant")
         elif posted[0] > 1 and posted[1] > window:
             self._env.fail("window", f"{self.process.identity} has {posted} in flight to {key}, window {window}")
+        elif self.config.window == "adaptive" and key not in self._landed_at and posted[1] > self.config.piece_bytes:
+            self._env.fail("window", f"{self.process.identity} has {posted} in flight to {key}, which is not measured")
         pieces = sum([each[0] for each in self.posted.values()])
         total = sum([each[1] for each in self.posted.values()])
         if pieces > 1 and total > self.config.total_window_bytes:
             bound = self.config.total_window_bytes
             self._env.fail("window", f"{self.process.identity} has {total} bytes in flight of {bound}")
 
-    def heard(self, piece_id: int) -> None:
+    def heard(self, piece_id: int, has_landed: bool) -> None:
         """The machine is about to hear the end of this piece."""
         key, num_bytes = self._bytes_of.pop(piece_id)
+        if has_landed:
+            self._landed_at.add(key)
         self.posted[key][0] -= 1
         self.posted[key][1] -= num_bytes
 
@@ -131,6 +136,7 @@ class TransferThread:
 
     def _open(self, command: e.OpenTransport) -> None:
         key = (command.peer, command.peer_epoch)
+        self._landed_at.discard(key)
         if key in self._agents:
             self._env.fail("one agent for each peer", f"{self.process.identity} opens {key} twice")
         if self.num_failing_opens:

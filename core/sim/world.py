@@ -223,7 +223,7 @@ class World:
         if kind is FrameArrived:
             self.digest = zlib.crc32(event.data, self.digest)
         elif kind is e.PieceLanded or kind is e.PieceFailed:
-            process.transfer_of().heard(event.piece_id)
+            process.transfer_of().heard(event.piece_id, kind is e.PieceLanded)
         elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
             process.device.num_held -= 1
 

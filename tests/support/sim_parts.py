@@ -41,7 +41,8 @@ class Bench:
         process = self.process(name, role, epoch)
         process.memory = KvMemory(LAYOUT, num_blocks, self.env.rng)
         process.device = SimDevice(process, process.memory, StepTime(), Model(0))
-        process.transfer = TransferThread(process, process.memory, self.fabric, ExecutorConfig(piece_bytes=64))
+        config = ExecutorConfig(window="fixed", piece_bytes=64)
+        process.transfer = TransferThread(process, process.memory, self.fabric, config)
         return process
 
     def _turn(self, process: Process, event: Any) -> None:

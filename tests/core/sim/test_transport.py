@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from baton.core.executor import events as e
 from baton.core.ids import Role
@@ -157,6 +158,17 @@ def test_more_than_the_window_in_flight_is_a_violation_but_one_piece_may_always_
     writer.transfer.take(e.Post((piece(1),)))
     with pytest.raises(Violation, match="window"):
         writer.transfer.take(e.Post((piece(2, 3),)))
+
+
+def test_w1_more_than_one_piece_to_a_peer_that_is_not_measured_is_a_violation_with_adaptive_windows() -> None:
+    bench = Bench("tcp")
+    writer, _ = connect(bench)
+    writer.transfer.config = replace(writer.transfer.config, window="adaptive")
+    writer.transfer.take(e.Post((piece(1, 2),)))
+    with pytest.raises(Violation, match="not measured"):
+        writer.transfer.take(e.Post((piece(2, 3),)))
+    writer.transfer.heard(1, True)
+    writer.transfer.take(e.Post((piece(3, 3),)))
 
 
 def test_closing_the_writers_agent_fails_its_pieces_before_it_says_closed() -> None:
