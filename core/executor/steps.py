@@ -1,8 +1,9 @@
 """The contract between the machine that plans steps and the device that computes them: plain data, no tensors.
 
 The device keeps, for each sequence, its tokens (prompt, then what was sampled) and its block table; a plan carries
-only what changes. A device computes plans strictly in the order of their `step_id`, so a plan may decode a token that
-the plan before it is still sampling.
+only what changes. A device computes the plans of a lane strictly in the order of their `step_id`, so a plan may decode a
+token that the plan before it is still sampling. Where there are two lanes, plans of one run beside plans of the other,
+in any order: a sequence is in one lane at a time, and changes it only when all that was launched with it is done.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from baton.core.wire.sampling import SamplingParams
 from baton.core.wire.tokens import PromptScores, SampledToken, TokenLogprobs
 
 __all__ = [
+    "MAIN_LANE",
+    "PREFILL_LANE",
     "CopyBlock",
     "ItemResult",
     "NewSequence",
@@ -23,6 +26,9 @@ __all__ = [
     "StepResult",
     "TokenLogprobs",
 ]
+
+MAIN_LANE = 0  #: of all steps, or of those that decode where prompts have a lane of their own
+PREFILL_LANE = 1
 
 
 class NewSequence(msgspec.Struct, frozen=True, array_like=True):
@@ -64,10 +70,11 @@ class StepPlan(msgspec.Struct, frozen=True, array_like=True):
     """All that one step computes. Order inside the device: dropped, new, copies, items."""
 
     step_id: int
-    dropped: tuple[int, ...]  #: seq_ids that no later plan will name
+    dropped: tuple[int, ...]  #: seq_ids that no later plan will name, nor any plan of another lane that is not done
     new: tuple[NewSequence, ...]
     copies: tuple[CopyBlock, ...]
     items: tuple[StepItem, ...]
+    lane: int = MAIN_LANE
 
     @property
     def num_tokens(self) -> int:

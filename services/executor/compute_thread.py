@@ -1,4 +1,4 @@
-"""The compute thread: hands step plans to the device and proves that each has finished; its only duty.
+"""The compute thread of a lane: hands its step plans to the device and proves that each has finished; its only duty.
 
 From before `launch` until a proven completion a step's blocks belong to the device, and whatever fails on the way is
 reported with whether the work is proven to have ended. A second thread does nothing but wait for completions that are
@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.events import StepDone, StepFailed
-from baton.core.executor.steps import StepPlan
+from baton.core.executor.steps import MAIN_LANE, StepPlan
 from baton.services.executor.engine.devices.base import CompletionState, Device, PlanRejected
 
-MAX_QUEUED_STEPS = 2
+MAX_QUEUED_STEPS = 2  #: of one lane
 NICENESS = 19  #: below the loop and the transfer thread: a busy step must not hold back a chunk or a token
-STOP_TIMEOUT_S = 30.0
 
 
 class _Launched(NamedTuple):
@@ -40,7 +39,8 @@ class _Waited(NamedTuple):
 class ComputeThread:
     """Plans in by `submit`; `StepDone` and `StepFailed` out by `post_event`, in the order of the plans.
 
-    `on_crash` gets what ended the thread unexpectedly: then nothing is proven. Lifecycle: `start`, `submit` …, `stop`.
+    `on_crash` gets what ended the thread unexpectedly: then nothing is proven.
+    Lifecycle: `start`, `submit` …, `ask_to_stop`, `join`.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class ComputeThread:
         device: Device[Any],
         post_event: Callable[[StepDone | StepFailed], None],
         on_crash: Callable[[BaseException], None],
+        lane: int = MAIN_LANE,
         *,
         niceness: int = NICENESS,
     ) -> None:
@@ -56,6 +57,7 @@ class ComputeThread:
         self._num_submitted = 0
         self._num_reported = 0
         self._device = device
+        self._lane = lane
         self._post_event = post_event
         self._on_crash = on_crash
         self._niceness = niceness
@@ -90,10 +92,13 @@ class ComputeThread:
         self._num_submitted += 1
         self._inbox.put(plan)
 
-    def stop(self) -> bool:
-        """Wait for what was launched, report it, close the device. Whether all of it was proven to have ended."""
+    def ask_to_stop(self) -> None:
+        """Launch nothing more; what was launched is still waited for and reported."""
         self._inbox.put(None)
-        self._thread.join(STOP_TIMEOUT_S)
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether the thread ends in that time, and all that it launched is proven to have ended."""
+        self._thread.join(timeout_s)
         return not self._thread.is_alive() and self.num_unproven == 0
 
     # ---- the compute thread
@@ -105,6 +110,7 @@ class ComputeThread:
     def _run_guarded(self) -> None:
         try:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
+            self._device.enter_lane(self._lane)
             self._run()
         except Exception as error:
             self._on_crash(error)
@@ -121,7 +127,6 @@ class ComputeThread:
                     if not is_stopping:
                         self._launch(plan)
         self._waiting.put(None)
-        self._device.close()
 
     def _launch(self, plan: StepPlan) -> None:
         stage = "launch"
@@ -129,7 +134,7 @@ class ComputeThread:
         try:
             self._device.launch(plan)
             stage = "create"
-            completion = self._device.create_completion()
+            completion = self._device.create_completion(self._lane)
             stage = "record"
             self._device.record(completion)
             stage = "query"
@@ -156,7 +161,7 @@ class ComputeThread:
 
     def _prove_all(self) -> bool:
         try:
-            completion = self._device.create_completion()
+            completion = self._device.create_completion(self._lane)
             self._device.record(completion)
             self._device.wait(completion)
         except Exception:  # whatever it is: without a completion nothing is proven, and the caller tells its own error

@@ -18,7 +18,7 @@ from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import Piece
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Role
-from baton.services.executor.compute_thread import ComputeThread
+from baton.services.executor.compute_lanes import ComputeLanes
 from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
 from baton.services.executor.engine.grammar_masks import GrammarMasks
@@ -55,7 +55,7 @@ class Engine:
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
         self._masks = masks
-        self.compute = ComputeThread(device, post, crash)
+        self.compute = ComputeLanes(device, 1, post, crash)
         faults = piece_faults(process.settings.device)
         self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash, faults=faults)
         process.driver.perform(ev.Launch, self._launch)
@@ -71,10 +71,19 @@ class Engine:
     def stop(self) -> bool:
         """End both threads; whether every launched step was proven to have ended."""
         proven = self.compute.stop()
+        if proven:
+            self._close_device()
         self.transfer.stop()
         if self._masks is not None:
             self._masks.close()
         return proven
+
+    def _close_device(self) -> None:
+        """All is proven to have ended: what goes wrong now is told, and ends nothing (O6)."""
+        try:
+            self.compute.close()
+        except Exception as error:  # whatever a driver may raise
+            self._life.log.warn("the device did not close", detail=f"{type(error).__name__}: {error}")
 
     def sickness(self) -> str:
         dead = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from threading import Lock
 
 import numpy as np
 
@@ -44,13 +45,18 @@ class DeviceSequence:
 
 
 class SequenceTable:
-    """All sequences that later plans may name. `apply` checks a whole plan before it changes anything."""
+    """All sequences that later plans may name. `apply` checks a whole plan before it changes anything.
+
+    Threads of two lanes may call `apply` at once. What it returns is the lane's own until the step is done: a sequence
+    is named by one lane at a time.
+    """
 
     def __init__(self, block_size: int, num_blocks: int, vocab_size: int) -> None:
         self._block_size = block_size
         self._num_blocks = num_blocks
         self._vocab_size = vocab_size
         self._by_id: dict[int, DeviceSequence] = {}
+        self._lock = Lock()  #: held while the table is read or changed, never while anything is computed
         self.masks: GrammarMasks | None = None  #: without it, plans with grammars are rejected
 
     def __len__(self) -> int:
@@ -65,6 +71,10 @@ class SequenceTable:
         Begins to find the token masks that the plan's samples need.
         """
         added = {new.seq_id: DeviceSequence(new) for new in plan.new}
+        with self._lock:
+            return self._apply(plan, added)
+
+    def _apply(self, plan: StepPlan, added: dict[int, DeviceSequence]) -> list[DeviceSequence]:
         self._check(plan, added)
         for seq_id in plan.dropped:
             del self._by_id[seq_id]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from baton.core.executor.steps import CopyBlock, NewSequence, SampledToken, StepItem, StepPlan
+from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewSequence, SampledToken, StepItem, StepPlan
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import Device
 from baton.services.model.fetch import fetch
@@ -90,7 +90,7 @@ class Runner:
         plan = StepPlan(self._step_id, (), tuple(self._new), tuple(self._copies), planned)
         self._step_id += 1
         self._new, self._copies = [], []
-        completion = self.device.create_completion()
+        completion = self.device.create_completion(MAIN_LANE)
         self.device.launch(plan)
         self.device.record(completion)
         self.device.wait(completion)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baton.core.executor.steps import CopyBlock, NewSequence, StepItem, StepPlan
+from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewSequence, StepItem, StepPlan
 from baton.core.sim import token_model
 from baton.core.sim.reference import prompt_scores
 from baton.core.sim.scenario import Client
@@ -162,7 +162,7 @@ def test_a_plan_that_names_unknown_things_changes_nothing() -> None:
 
 def test_a_completion_that_was_never_recorded_is_not_proven() -> None:
     device = FakeDevice(4, BLOCK)
-    completion = device.create_completion()
+    completion = device.create_completion(MAIN_LANE)
     assert device.query(completion) is CompletionState.BROKEN
     with pytest.raises(DeviceBroken):
         device.wait(completion)

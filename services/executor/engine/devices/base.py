@@ -1,4 +1,5 @@
-"""What a device must do: compute step plans in order on its own KV memory, and prove when it has finished.
+"""What a device must do: compute the step plans of each lane in order on its own KV memory, and prove when it has
+finished.
 
 Between `launch` and a proven completion, the blocks that a plan names belong to the device. A completion is *pending*
 only by the device's own word; one that was never recorded is not proven, and everything else is broken.
@@ -7,6 +8,7 @@ only by the device's own word; one that was never recorded is not proven, and ev
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from baton.core.errors import ServingError
@@ -25,7 +27,7 @@ class PlanRejected(ServingError):
 
 class CompletionState(enum.Enum):
     PENDING = "pending"  #: recorded; the device says that it has not finished
-    PROVEN = "proven"  #: everything launched before `record` has finished
+    PROVEN = "proven"  #: everything launched in the lane before `record` has finished
     BROKEN = "broken"  #: never recorded, or the device cannot say
 
 
@@ -34,7 +36,10 @@ CompletionT = TypeVar("CompletionT")
 
 
 class Device(Protocol[CompletionT]):
-    """One accelerator (or its stand-in), its KV memory and its sequences. Not thread-safe, except `query`.
+    """One accelerator (or its stand-in), its KV memory and its sequences.
+
+    Each lane has one thread that calls `enter_lane` first and then all else for the lane's steps; threads of two lanes
+    may do so at once. Otherwise not thread-safe, except `query` and `wait`.
 
     A sample under a grammar that cannot go on is an end of a sequence like any other to the device, which says so in
     the item's result; other rows of the step are not touched by it.
@@ -62,14 +67,30 @@ class Device(Protocol[CompletionT]):
         """Before the first `launch`. Without it, plans with sequences that have a grammar are rejected."""
         ...
 
-    def create_completion(self) -> CompletionT: ...
+    def use_lanes(self, lane_cores: Sequence[frozenset[int]]) -> None:
+        """Before the first `enter_lane`: that many lanes, each with these cores. Without it there is one.
+
+        Raises Incompatible where only one lane can be.
+        """
+        ...
+
+    def enter_lane(self, lane: int) -> None:
+        """The calling thread launches the plans of that lane from now on: its cores, threads and context are set here.
+
+        Threads made by it afterwards have its niceness.
+        """
+        ...
+
+    def create_completion(self, lane: int) -> CompletionT:
+        """A mark for that lane's order of work."""
+        ...
 
     def launch(self, plan: StepPlan) -> None:
         """Start the step; may block while the device's queue is full. PlanRejected: nothing was launched."""
         ...
 
     def record(self, completion: CompletionT) -> None:
-        """Put the mark behind everything launched so far."""
+        """Put the mark behind everything launched so far in its lane."""
         ...
 
     def query(self, completion: CompletionT) -> CompletionState:
@@ -84,4 +105,6 @@ class Device(Protocol[CompletionT]):
         """The result of a step whose completion is proven; once for each step. Raises DeviceBroken if it is lost."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Called once no thread calls anything else any more."""
+        ...

@@ -1,8 +1,14 @@
-"""The CPU device: computes each step inside `launch`, with torch and the native kernels."""
+"""The CPU device: computes each step inside `launch`, with torch and the native kernels.
+
+Two lanes compute at once in two threads: weights are read only, a step's tensors are its own, slots of KV memory belong
+to the step that names them. What they share and change is the table of sequences, which has a lock.
+"""
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +18,7 @@ from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.devices.host import HostQueue
 from baton.services.executor.engine.grammar_masks import GrammarMasks
-from baton.services.executor.engine.kernels.native import is_supported
+from baton.services.executor.engine.kernels.native import choose_team, is_supported
 from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
 from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.decoder import Decoder
@@ -30,6 +36,7 @@ class CpuDevice(HostQueue):
         self, folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int
     ) -> None:
         super().__init__()
+        self._lane_cores: tuple[frozenset[int], ...] = ()
         self.layout = layout
         self.num_blocks = num_blocks
         self.vocab_size = config.vocab_size
@@ -50,6 +57,20 @@ class CpuDevice(HostQueue):
 
     def use_grammars(self, masks: GrammarMasks) -> None:
         self._sequences.masks = masks
+
+    def use_lanes(self, lane_cores: Sequence[frozenset[int]]) -> None:
+        self._lane_cores = tuple(lane_cores)
+
+    def enter_lane(self, lane: int) -> None:
+        """Kernels have a team of threads for each lane; OpenMP, which torch uses, has one for each thread that calls
+        it. Both are made at the first call, and their threads begin on the cores that the caller has then."""
+        if not self._lane_cores:
+            return
+        cores = self._lane_cores[lane]
+        os.sched_setaffinity(0, cores)  # of this thread
+        choose_team(lane, len(cores))
+        if not self.is_native:
+            torch.set_num_threads(len(cores))  # of this thread, and of threads that have not computed yet
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()

@@ -8,6 +8,7 @@ Same arithmetic as the simulator's device (`baton.core.sim.token_model`).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -67,6 +68,12 @@ class FakeDevice(HostQueue):
 
     def use_grammars(self, masks: GrammarMasks) -> None:
         self._sequences.masks = masks
+
+    def use_lanes(self, lane_cores: Sequence[frozenset[int]]) -> None:
+        """Any number, on whatever core there is."""
+
+    def enter_lane(self, lane: int) -> None:
+        """Lanes differ in nothing."""
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()

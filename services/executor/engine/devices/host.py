@@ -16,12 +16,12 @@ class HostCompletion:
 
 
 class HostQueue:
-    """Completions and results of a synchronous device."""
+    """Completions and results of a synchronous device: a lane's order of work is that of its thread."""
 
     def __init__(self) -> None:
         self._results: dict[int, StepResult] = {}  #: by step_id; computed and not yet collected
 
-    def create_completion(self) -> HostCompletion:
+    def create_completion(self, lane: int) -> HostCompletion:
         return HostCompletion()
 
     def record(self, completion: HostCompletion) -> None:
