@@ -30,6 +30,7 @@ COMMANDS = {
     "keys": Command("baton.services.cli.keys", "make or extend a deployment's key folder"),
     "model": Command("baton.services.model.__main__", "fetch or convert a model once"),
     "bench": Command("baton.services.loadgen.__main__", "put a load on an OpenAI-compatible server and report"),
+    "sim": Command("baton.services.sim.run", "run a load on a simulated fleet and report"),
     "fuzz": Command("baton.services.sim.fuzz", "search the simulator for a broken law"),
     "replay": Command("baton.services.sim.replay", "replay a journal and compare every command"),
 }

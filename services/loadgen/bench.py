@@ -120,7 +120,7 @@ class Bench:
         self._facts.append(measured.facts)
         self._judge(report, measured)
         self._write(lambda: write_report(folder, report))
-        self._write(lambda: show_report(report, measured, self._console))
+        self._write(lambda: show_report(report, measured.facts, self._console))
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         """A Ctrl-C while a report is made waits for it, so that one too many loses nothing; a second one does not."""

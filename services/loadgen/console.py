@@ -17,7 +17,6 @@ from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.percentiles import Distribution
 from baton.core.metrics.report import Report
 from baton.core.metrics.summary import Summary, measured
-from baton.services.loadgen.results import Measured
 
 SHOWN = ("mean", "p50", "p90", "p95", "p99", "max")
 NAMES = {
@@ -44,12 +43,12 @@ class Output(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())  # for what the exit still flushes
 
 
-def show_report(report: Report, run: Measured, console: Console) -> None:
+def show_report(report: Report, facts: Sequence[RequestFacts], console: Console) -> None:
     summary = report.summary
     label = f", {report.label}" if report.label else ""
     _line(console, f"\n[bold]{escape(f'{report.run.model} at {report.run.target}{label}')}[/]")
     _line(console, _ends(report))
-    for example in _examples(run.facts):
+    for example in _examples(facts):
         _line(console, f"  {escape(example)}")
     _show_table(console, "milliseconds, or tokens", summary.distributions)
     for parts in _rates(summary):

@@ -51,10 +51,11 @@ Told = Callable[[RequestFacts], None]
 class _Open:
     """A request that was asked and has no end."""
 
-    __slots__ = ("chunks", "due", "request", "sent_s")
+    __slots__ = ("chunks", "due", "num_input_tokens", "request", "sent_s")
 
-    def __init__(self, request: SimRequest, due: DueLike, sent_s: float) -> None:
+    def __init__(self, request: SimRequest, due: DueLike, sent_s: float, num_input_tokens: int) -> None:
         self.request = request
+        self.num_input_tokens = num_input_tokens  #: with what it repeats
         self.due = due
         self.sent_s = sent_s
         self.chunks: list[Chunk] = []
@@ -138,7 +139,7 @@ class Clients:
         sampling = SamplingParams(
             max_tokens=request.num_output_tokens, temperature=0.0, seed=request.answer_token, ignore_eos=True
         )
-        self._open[request.index] = _Open(request, due, self._time())
+        self._open[request.index] = _Open(request, due, self._time(), len(prompt) // 4)
         routers = world.routers()
         router = routers[request.index % len(routers)]
         router.hand(
@@ -187,7 +188,7 @@ def _facts(opened: _Open, end: End, now: float) -> RequestFacts:
         chunks=chunks,
         done_s=now,
         status=status,
-        num_input_tokens=request.num_input_tokens,
+        num_input_tokens=opened.num_input_tokens,
         num_cached_tokens=end.num_cached_tokens,
         num_output_tokens=sum(chunk.num_tokens for chunk in chunks),
         finish_reason="length" if end.error is None else "",

@@ -24,7 +24,7 @@ def printed() -> tuple[Console, io.StringIO]:
 
 def shown(run: Measured, model: str = "m", slo: str = "") -> list[str]:
     console, file = printed()
-    show_report(make_report(run, target(model=model), options(run=RunSettings(slo=slo))), run, console)
+    show_report(make_report(run, target(model=model), options(run=RunSettings(slo=slo))), run.facts, console)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 

@@ -1,0 +1,1 @@
+"""Scenarios of performance runs, a file of TOML each: `baton sim --scenario NAME`. A file fixes all parameters."""

@@ -1,0 +1,91 @@
+"""From the plan of a load, as the load generator makes it, to what the clients of a performance run ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from baton.core.metrics.facts import Phase
+from baton.core.sim.fleet_run.clients import MakeSchedule
+from baton.core.sim.fleet_run.request import BLOCKS, GROUPS, SimRequest, Span, token_of
+from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
+from baton.services.loadgen.build import build_plan
+from baton.services.loadgen.load_errors import BadLoad
+from baton.services.loadgen.load_settings import LoadSettings
+from baton.services.loadgen.plan import NEVER, Plan, PlannedRequest, phases
+from baton.services.loadgen.worker_schedule import Schedule, opening_times
+
+#: of a load: they choose words or only matter to a server that is asked
+WITHOUT_EFFECT = ("content", "tokenizer", "first_token_id", "end_token_id", "mark_texts", "repeatable")
+
+
+class SimLoad(NamedTuple):
+    plan: Plan
+    requests: list[SimRequest]
+    phases: list[MakeSchedule]
+
+
+def load_of(scenario: RunScenario) -> SimLoad:
+    """Raises ServingError that names what is wrong."""
+    plan = _asked(scenario) if scenario.asks else build_plan(load_settings(scenario))
+    return SimLoad(plan, [_request(request) for request in plan.requests], _phases(plan))
+
+
+def load_settings(scenario: RunScenario) -> LoadSettings:
+    """Raises BadScenario, which names the field."""
+    known = LoadSettings.__struct_fields__
+    told: dict[str, Any] = {"seed": scenario.seed} | scenario.load
+    for name in told:
+        if name not in known or name in WITHOUT_EFFECT:
+            what = "has no effect in a simulation" if name in WITHOUT_EFFECT else "there is no such setting of a load"
+            raise BadScenario(scenario.name, what, f"load.{name}")
+    try:
+        return msgspec.convert(told, LoadSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadScenario(scenario.name, str(error), "load") from error
+
+
+def _asked(scenario: RunScenario) -> Plan:
+    if scenario.load:
+        raise BadScenario(scenario.name, "a load or asks, not both", "asks")
+    requests = tuple(
+        PlannedRequest(index=index, at_s=ask.at_s, num_input_tokens=ask.input_tokens, max_tokens=ask.output_tokens)
+        for index, ask in enumerate(scenario.asks)
+    )
+    return Plan(requests=requests, seed=scenario.seed)
+
+
+def _phases(plan: Plan) -> list[MakeSchedule]:
+    return [
+        partial(_schedule, plan, tuple(request for request in plan.requests if request.phase is phase))
+        for phase in phases(plan.requests)
+    ]
+
+
+def _schedule(
+    plan: Plan, requests: tuple[PlannedRequest, ...], start_s: float, ended: Mapping[int, float]
+) -> Schedule:
+    places = opening_times(plan.concurrency, plan.ramp_s, start_s) if plan.concurrency else None
+    return Schedule(requests, start_s, places, ended)
+
+
+def _request(planned: PlannedRequest) -> SimRequest:
+    if planned.text or planned.messages_json:
+        raise BadLoad("trace: it has texts; a simulation needs the lengths of prompts in tokens")
+    spans = [Span(token_of(GROUPS, prefix.group), 1, prefix.num_tokens) for prefix in planned.prefixes]
+    spans += [Span(token_of(BLOCKS, run.first), run.count, planned.block_size) for run in planned.blocks]
+    return SimRequest(
+        index=planned.index,
+        num_input_tokens=planned.num_input_tokens,
+        num_output_tokens=planned.max_tokens,
+        spans=tuple(spans),
+        repeats=planned.after if planned.is_next_message else None,
+        cancel_after_s=None if planned.cancel_after_s == NEVER else planned.cancel_after_s,
+        session=planned.session,
+        turn=planned.turn,
+        is_measured=planned.phase is Phase.MEASURED,
+        is_due_by_plan=planned.is_due_by_plan,
+    )

@@ -1,0 +1,84 @@
+"""From a performance run to the load generator's report and files."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from baton.core.metrics.over_time import over_time
+from baton.core.metrics.report import Report, Run, encode_facts
+from baton.core.metrics.summary import summarize
+from baton.core.sim.fleet_run.run import FleetRun
+from baton.core.sim.fleet_run.scenario_file import RunScenario
+from baton.core.sim.fleet_run.spec import FleetSpec
+from baton.services.loadgen.bench_settings import slo_of
+from baton.services.loadgen.build import plan_fingerprint
+from baton.services.loadgen.html import render
+from baton.services.loadgen.plan import Plan
+from baton.services.loadgen.results import PAGE, RECORDS, write_report, write_whole
+
+STEPS = "steps.jsonl"
+
+
+def make_report(scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun) -> Report:
+    """A function of the run alone: it says neither when nor where it was made. Raises BadLoad."""
+    return Report(
+        run=Run(
+            target=f"a simulated {scenario.topology.upper()}",
+            model=fleet.groups[0].profile.name,
+            seed=scenario.seed,
+            plan_fingerprint=plan_fingerprint(plan),
+            settings=settings_of(scenario),
+            machine={"simulated": ", ".join(sorted({group.profile.name for group in fleet.groups}))},
+            versions={"baton": version("baton-serve")},
+        ),
+        summary=summarize(run.facts, slo_of(scenario.slo)),
+        series=over_time(run.facts),
+        warnings=tuple(sorted({group.profile.source for group in fleet.groups})),
+    )
+
+
+def settings_of(scenario: RunScenario) -> dict[str, Any]:
+    """In one level: what the scenario says and its defaults do not. Of files only the name."""
+    told: dict[str, Any] = {}
+    for name in RunScenario.__struct_fields__:
+        value = msgspec.to_builtins(getattr(scenario, name))
+        if name in ("title", "source", "asks", "seed") or not value:
+            continue
+        if isinstance(value, dict):
+            told |= {f"{name}.{knob}": _plain(inner) for knob, inner in value.items()}
+        else:
+            told[name] = value
+    return told
+
+
+def write_files(folder: Path, report: Report, run: FleetRun, with_steps: bool) -> list[Path]:
+    """The load generator's files, and each step in a line if wanted. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ordered = sorted(run.facts, key=lambda row: row.index)
+    write_report(folder, report)
+    write_whole(folder / RECORDS, encode_facts(ordered))
+    write_whole(folder / PAGE, render([report], [ordered]).encode())
+    written = [folder / PAGE]
+    if with_steps:
+        lines = [msgspec.json.encode(_step_line(step, run.began_s)) + b"\n" for step in run.recorder.steps]
+        write_whole(folder / STEPS, b"".join(lines))
+        written.append(folder / STEPS)
+    return written
+
+
+def _step_line(step: Any, began_s: float) -> dict[str, Any]:
+    return {
+        "executor": step.executor,
+        "began_s": round(step.began_s - began_s, 9),
+        "duration_s": step.duration_s,
+        "kind": step.kind,
+        **{name: value for name, value in step.features._asdict().items() if name != "one"},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return Path(value).name if isinstance(value, str) and "/" in value else value

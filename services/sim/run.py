@@ -1,0 +1,105 @@
+"""`baton sim`: a performance run on executors of which only the time is modelled, reported as a load is.
+
+Exit codes: 0; 1 no request succeeded, or a law of the system was broken; 2 nothing could be run; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from baton.core.errors import ServingError
+from baton.core.sim.env import Violation
+from baton.core.sim.fleet_run.parts import load_parts
+from baton.core.sim.fleet_run.run import FleetRun, run_fleet
+from baton.core.sim.fleet_run.scenario_file import RunScenario
+from baton.core.sim.step_time.model import StepUnknown
+from baton.services.loadgen.console import Output, show_report
+from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
+from baton.services.loadgen.results import check_folder
+from baton.services.sim.load import SimLoad, load_of
+from baton.services.sim.results import make_report, write_files
+from baton.services.sim.run_flags import Asked, list_known, parse, scenario_of
+
+EXIT_FAILED, EXIT_REFUSED = 1, 2
+SHOW_EVERY_S = 0.2
+
+
+def main(arguments: list[str]) -> int:
+    asked = parse(arguments)
+    if asked.list:
+        print(list_known())
+        return 0
+    errors = Output(stderr=True)
+    try:
+        return _run(asked, Output(), errors)
+    except (ServingError, StepUnknown) as error:
+        print(f"baton sim: {error}", file=sys.stderr)
+    except Violation as violation:
+        print(f"baton sim: a law of the system was broken: {violation}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("baton sim: interrupted; nothing was written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"baton sim: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
+    return EXIT_REFUSED
+
+
+def _run(asked: Asked, console: Console, errors: Console) -> int:
+    scenario = scenario_of(asked)
+    folder = Path(asked.out) if asked.out else None
+    if folder is not None:
+        check_folder(folder)
+    load = load_of(scenario)
+    fleet = scenario.fleet()
+    began_at = time.perf_counter()
+    run = simulate(scenario, load, errors if errors.is_terminal else None)
+    took_s = time.perf_counter() - began_at
+    report = make_report(scenario, fleet, load.plan, run)
+    if scenario.title:
+        console.print(escape(scenario.title), highlight=False, soft_wrap=True)
+    show_report(report, run.facts, console)
+    _show_uses(run, console)
+    if folder is not None:
+        for path in write_files(folder, report, run, asked.steps):
+            console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
+    errors.print(text, highlight=False, soft_wrap=True)
+    return 0 if report.summary.counts.succeeded else EXIT_FAILED
+
+
+def simulate(scenario: RunScenario, load: SimLoad, console: Console | None = None) -> FleetRun:
+    """One run; its progress on the console if there is one. Raises ServingError, Violation, StepUnknown."""
+    parts = load_parts(scenario.parts, scenario.parts_settings)
+    if console is None:
+        return run_fleet(scenario.fleet(), load.requests, load.phases, scenario.seed, parts)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as shown:
+        task = shown.add_task("", total=len(load.requests))
+        shown_at = 0.0
+
+        def progress(virtual_s: float, num_ended: int) -> None:
+            nonlocal shown_at
+            if time.perf_counter() - shown_at > SHOW_EVERY_S:
+                shown_at = time.perf_counter()
+                shown.update(task, completed=num_ended, description=f"{virtual_s:,.1f} s", refresh=True)
+
+        return run_fleet(scenario.fleet(), load.requests, load.phases, scenario.seed, parts, progress=progress)
+
+
+def _show_uses(run: FleetRun, console: Console) -> None:
+    for use in run.uses:
+        text = f"{use.name}: {use.num_steps} steps, computing {use.busy_share:.1%} of the time"
+        if use.kv_bytes:
+            text += f", {use.kv_bytes / 1e9:,.2f} GB of KV sent"
+        if use.occupied_share:
+            text += f", loop occupied {use.occupied_share:.1%}"
+        console.print(text, highlight=False, soft_wrap=True)
