@@ -6,6 +6,8 @@ import math
 
 import msgspec
 
+STEP_MODES = ("mixed", "alternate")
+HOLDS = ("off", "fill", "adaptive")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
 
@@ -18,6 +20,19 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     num_slots: int = 256  #: sequences that it may hold, waiting ones included
     growth_reserve: int = 512  #: output tokens that a decode reservation covers at once
     num_queued_steps: int = 2  #: steps with the device at once, at most 2
+    step_mode: str = "mixed"  #: where decode runs: mixed (decodes and prompts in one step) or alternate (either)
+    hold: str = "adaptive"  #: what prompts wait for company by: off, fill, or adaptive (where that gains something)
+    hold_fill: float = 0.5  #: hold = fill: part of the token budget that waits for no more company; 0: no hold
+    hold_max_ms: float = 500.0  #: from a prompt's arrival here; then neither hold nor protection keeps it back
+    hold_stall_ms: float = 50.0  #: a hold ends when no prompt has come for so long
+    hold_partial_ms: float = 200.0  #: how long the rest of a prompt whose first part is computed is kept back
+    hold_kv_high: float = 0.9  #: part of the KV blocks in use above which such a prompt is not kept back
+    hold_batch_low: int = 2  #: decoding sequences below which no prompt is kept back
+    itl_target_ms: float = 0.0  #: hold = adaptive: time between tokens up to which nothing is held; 0: none
+    protect_steps: int = 4  #: decode steps between two steps of prompts
+    join_share: float = 0.125  #: sequences that join the batch in one step, as a part of it; one may always
+    join_max_steps: int = 4  #: how many steps a sequence whose KV has landed is kept from the batch; this goes first
+    join_max_ms: float = 50.0  #: the same in time
     piece_bytes: int = 4 << 20  #: largest single write of KV
     window: str = "adaptive"  #: what bounds a pair's KV in flight: adaptive (twice its bandwidth × latency) or fixed
     window_bytes: int = 512 << 20  #: KV bytes posted and not landed, for each pair of executors at most
@@ -42,6 +57,21 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
         if self.quarantine_blocks < 0:
             raise ValueError(f"quarantine_blocks = {self.quarantine_blocks}: at least 0")
+        self._validate_gate()
+
+    def _validate_gate(self) -> None:
+        """Hold and protection, and how sequences join the batch."""
+        if self.step_mode not in STEP_MODES:
+            raise ValueError(f"step_mode = {self.step_mode!r} is none of {', '.join(STEP_MODES)}")
+        if self.hold not in HOLDS:
+            raise ValueError(f"hold = {self.hold!r} is none of {', '.join(HOLDS)}")
+        _positive(self, "hold_max_ms", "hold_stall_ms", "hold_partial_ms", "join_max_ms")
+        for name in ("hold_fill", "hold_kv_high", "join_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: from 0 to 1")
+        for name in ("hold_batch_low", "itl_target_ms", "protect_steps", "join_max_steps"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: at least 0")
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.executor import ownership, placing, tokens, writer
+from baton.core.executor import gate, ownership, placing, tokens, writer
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
@@ -47,7 +47,9 @@ def launch(state: ExecutorState, draft: Draft) -> None:
     state.dropped = []
     sequences = [item.sequence for item in draft.items]
     counts = builder.num_decodes, builder.num_activated
-    state.steps.append(LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts))
+    step = LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts)
+    state.steps.append(step)
+    gate.note_launch(state, step)
     state.counters["steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
@@ -66,6 +68,7 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     state.counters["steps_done"] += 1
     cohorts.record(step, result)
     state.pace.record(step, result.duration_s)
+    gate.note_done(state, step, result)
     state.counters["tokens_sampled"] += sum([len(done.sampled) for done in result.items])
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
         _apply_item(state, sequence, item, done)
@@ -139,7 +142,9 @@ def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
         sequence.move(Compute.RUNNING)
     writer.ask_for_receiver(state, sequence.group)
     if sequence.num_scheduled >= sequence.group.work.num_tokens:
-        state.queue.remove(sequence.seq_id)
+        state.leave_queue(sequence.seq_id)
+    else:
+        state.gate.advanced(sequence.seq_id, state.now)
     state.note_demand(sequence)
     if item.num_samples == 1 and sequence.group.kind is Kind.RUN:
         state.running.setdefault(sequence.seq_id, sequence)
@@ -205,6 +210,7 @@ def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: 
         if tokens.accept_token(state, sequence, done.sampled[0]):
             ownership.end_sequence(state, sequence)
     elif sequence.num_computed < group.work.num_tokens:
+        state.gate.computed(sequence.seq_id, state.now)
         writer.advance(state, group)
     else:
         _apply_prompt_end(state, sequence, done)

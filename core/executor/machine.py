@@ -12,11 +12,12 @@ from typing import Any
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Wake
-from baton.core.executor import checks, launch, ownership, placing, pressure, receiver, tokens, transports, walk, writer
+from baton.core.executor import checks, gate, launch, ownership, placing, pressure, receiver, tokens, transports, writer
 from baton.core.executor import events as ev
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
 from baton.core.ids import Life, Peer, Role
+from baton.core.knob_effects import without_effect
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 
@@ -28,6 +29,8 @@ class ExecutorCore:
         config.validate()
         if own.role.runs_decode and config.num_slots > config.token_budget:
             raise ValueError(f"num_slots = {config.num_slots}: at most token_budget = {config.token_budget}")
+        if vain := without_effect(config, own.role):
+            raise ValueError(vain)
         if layout.slot_bytes > config.piece_bytes:
             raise ValueError(f"piece_bytes = {config.piece_bytes}: one slot of one plane has {layout.slot_bytes}")
         self.state = ExecutorState(own, layout, config, hash_key)
@@ -243,7 +246,7 @@ class ExecutorCore:
         writer.post_ready(state)
         while len(state.steps) < state.config.num_queued_steps:
             pressure.make_room(state)
-            draft = walk.plan_step(state)
+            draft = gate.next_step(state)
             if not draft.items:
                 break
             launch.launch(state, draft)
@@ -285,4 +288,7 @@ class ExecutorCore:
             wakes.append(state.deadlines.first)
         if state.routers:
             wakes.append(self._holding_at)
+        kept = state.gate.kept
+        if kept is not None and kept.until > state.now:
+            wakes.append(kept.until)
         self.next_wake = min(wakes) if wakes else None

@@ -37,7 +37,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
         state.parked_tokens -= group.work.num_tokens
     sequence.move(Compute.ENDED)
     state.running.pop(sequence.seq_id, None)
-    state.queue.remove(sequence.seq_id)
+    state.leave_queue(sequence.seq_id)
     if sequence.on_device:
         state.dropped.append(sequence.seq_id)
     _cancel_copy(state, sequence)

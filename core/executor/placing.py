@@ -23,7 +23,7 @@ def on_prefill(state: ExecutorState, message: m.Prefill) -> None:
         return
     held = _hold_prefix(state, group)
     _add_sequence(state, group, held + state.memory.pool.allocate(message.num_blocks - len(held) // 4))
-    _enqueue(state, group)
+    state.enter_queue(group.first)
     early = state.early.pop(message.id, None)
     if early is not None:
         on_receive(state, early.peer, early.message)
@@ -34,7 +34,7 @@ def on_run(state: ExecutorState, message: m.Run) -> None:
     if group is None:
         return
     _add_choices(state, group, message.num_blocks, _hold_prefix(state, group))
-    _enqueue(state, group)
+    state.enter_queue(group.first)
 
 
 def on_decode(state: ExecutorState, message: m.Decode) -> None:
@@ -192,9 +192,3 @@ def _add_sequence(state: ExecutorState, group: SequenceGroup, block_ids: bytes, 
     group.sequences.append(sequence)
     state.sequences[sequence.seq_id] = sequence
     state.memory.take_slots(1)
-
-
-def _enqueue(state: ExecutorState, group: SequenceGroup) -> None:
-    order = group.order
-    state.queue.push(group.first.seq_id, order.priority_class, order.virtual_start, order.arrival, 0, 0)
-    state.note_demand(group.first)

@@ -9,6 +9,7 @@ from baton.core.config import ExecutorConfig
 from baton.core.deadlines import Deadlines
 from baton.core.events import Send
 from baton.core.executor.bandwidth import TransferPace
+from baton.core.executor.gate_state import Gate
 from baton.core.executor.marks import Marks, Stage
 from baton.core.executor.memory import Memory
 from baton.core.executor.outbox import Outbox
@@ -98,6 +99,7 @@ class ExecutorState:
         self.queue = ReadyQueue()  #: sequences with prompt tokens to schedule; handle = seq_id
         self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
+        self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
         self.steps: deque[LaunchedStep] = deque()
         self.copies: list[PendingCopy] = []
@@ -142,6 +144,18 @@ class ExecutorState:
         lasted_s = marks.between(earlier, later)
         if lasted_s is not None:
             self.histograms[name].observe(lasted_s)
+
+    def enter_queue(self, sequence: Sequence) -> None:
+        """Its prompt is to be computed here, in the order of its attempt."""
+        order = sequence.group.order
+        self.queue.push(sequence.seq_id, order.priority_class, order.virtual_start, order.arrival, 0, 0)
+        self.gate.arrived(sequence.seq_id, sequence.group.marks.at["admitted"], self.now)
+        self.note_demand(sequence)
+
+    def leave_queue(self, seq_id: int) -> None:
+        """Nothing of its prompt is to be launched any more. Harmless for what is not there."""
+        self.queue.remove(seq_id)
+        self.gate.left(seq_id)
 
     def next_seq_id(self) -> int:
         self._next_seq_id += 1

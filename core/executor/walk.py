@@ -49,6 +49,25 @@ def plan_step(state: ExecutorState) -> Draft:
     return draft
 
 
+def plan_decodes(state: ExecutorState) -> Draft:
+    """The next step, of decodes alone."""
+    draft = Draft(state.memory.growable)
+    _plan_decodes(state, draft, state.config.token_budget)
+    return draft
+
+
+def plan_prompts(state: ExecutorState) -> Draft:
+    """The next step, of prompts alone."""
+    draft = Draft(state.memory.growable)
+    _plan_prefills(state, draft, state.config.token_budget)
+    return draft
+
+
+def has_demand(state: ExecutorState) -> bool:
+    """Whether a plan of prompts would have items (C5)."""
+    return len(state.queue) > 0 and state.queue.first_fit(*_allowed(state)) >= 0
+
+
 def needs_block(state: ExecutorState, sequence: Sequence) -> bool:
     """Whether the next decoded position lies beyond the sequence's blocks."""
     return sequence.num_scheduled >= len(sequence.block_ids) * state.layout.block_size
@@ -72,7 +91,7 @@ def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
 
 def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
     """Prompt chunks in the queue's order until the budget is spent (C3), past those that parked ones hold back."""
-    allowed, num_visited = (int(not _is_full_of_parked(state)), 0), 0
+    allowed, num_visited = _allowed(state), 0
     handle = state.queue.first_fit(*allowed)
     while handle >= 0:
         if budget == 0:
@@ -87,6 +106,11 @@ def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
         handle = state.queue.first_fit(*allowed, after=handle)
     if num_visited < len(state.queue):
         draft.stopped_by = Reason.PARKED
+
+
+def _allowed(state: ExecutorState) -> tuple[int, int]:
+    """The largest demands, as `note_demand` sets them, that the queue is searched for."""
+    return int(not _is_full_of_parked(state)), 0
 
 
 def _is_full_of_parked(state: ExecutorState) -> bool:

@@ -17,6 +17,7 @@ from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, ExecutorRig, 
 
 CONFIGS = (ExecutorConfig, SchedulerConfig, RouterConfig)
 UNITS = ("_tokens", "_bytes", "_s", "_blocks", "_steps", "_slots", "_budget", "_queued", "_ahead", "_reserve", "_slack")
+UNITS += ("_ms", "_fill", "_high", "_low", "_share")
 COUNTS = ("max_streams", "max_attempts", "max_queued", "steps_ahead", "num_slots", "num_queued_steps")
 
 

@@ -1,0 +1,28 @@
+"""How long prompts should wait for company, from measured costs (C15).
+
+A step of prompts costs `fixed + token · tokens`. Two prompts in one step cost the fixed part once less, and each
+sequence that decodes is interrupted for that much less. So with `k` prompts in hand, `b` sequences that decode and the
+next prompt expected in `gap`:
+
+    gain of waiting for it   b · fixed         seconds that sequences spend interrupted
+    price                    k · gap · PRICE   seconds that prompts wait longer, each counted for `PRICE`
+
+Waiting is worth it while `gap < patience`, with `patience = b · fixed / (k · PRICE)`: many decodes make it longer, and
+each prompt that comes makes it shorter. It begins only if arrivals of late were closer than that, and it ends when
+none has come for so long. Where the fixed part is less than `MIN_SHARE` of the step in hand there is nothing to share,
+and the patience is 0: so it is where cost is linear in tokens. With a target for the time between tokens, there is no
+hold while that time is kept without one.
+"""
+
+from __future__ import annotations
+
+MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
+PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
+
+
+def patience_s(fixed_s: float, token_s: float, num_tokens: int, num_prompts: int, num_decodes: int) -> float:
+    """How long the next prompt may take to come; 0: nothing is gained by waiting for it."""
+    cost_s = fixed_s + token_s * num_tokens
+    if cost_s <= 0 or fixed_s < MIN_SHARE * cost_s:
+        return 0.0
+    return num_decodes * fixed_s / (num_prompts * PRICE)

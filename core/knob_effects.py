@@ -1,0 +1,48 @@
+"""C12: which executor an executor's knob has an effect on. One that is told in vain is an error, not a silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import fields
+
+from baton.core.config import ExecutorConfig
+from baton.core.ids import Role
+
+Condition = tuple[str, Callable[[ExecutorConfig, Role], bool]]
+
+_DECODES: Condition = ("only where decode runs", lambda _, role: role.runs_decode)
+_KEEPS_BACK: Condition = ("only with step_mode = alternate", lambda config, _: config.step_mode == "alternate")
+_HOLDS: Condition = ("only where prompts are held (hold)", lambda config, _: config.hold != "off")
+_BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
+_BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
+_RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)
+
+#: by knob, what it needs; the first that is missing is told
+NEEDS: dict[str, tuple[Condition, ...]] = {
+    "step_mode": (_DECODES,),
+    "hold": (_DECODES, _KEEPS_BACK),
+    "hold_fill": (_DECODES, _KEEPS_BACK, _BY_FILL),
+    "hold_max_ms": (_DECODES, _KEEPS_BACK),
+    "hold_stall_ms": (_DECODES, _KEEPS_BACK, _HOLDS),
+    "hold_partial_ms": (_DECODES, _KEEPS_BACK),
+    "hold_kv_high": (_DECODES, _KEEPS_BACK),
+    "hold_batch_low": (_DECODES, _KEEPS_BACK),
+    "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
+    "protect_steps": (_DECODES, _KEEPS_BACK),
+    "join_share": (_RECEIVES,),
+    "join_max_steps": (_RECEIVES,),
+    "join_max_ms": (_RECEIVES,),
+}
+
+
+def without_effect(config: ExecutorConfig, role: Role) -> str:
+    """The first knob that would have no effect on such an executor, and why; empty if there is none. A default is not
+    told."""
+    for field in fields(config):
+        if getattr(config, field.name) == field.default:
+            continue
+        for why, holds in NEEDS.get(field.name, ()):
+            if not holds(config, role):
+                return f"{field.name} = {getattr(config, field.name)} has no effect: {why}"
+    return ""
