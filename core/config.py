@@ -10,6 +10,7 @@ STEP_MODES = ("mixed", "alternate")
 HOLDS = ("off", "fill", "adaptive")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
+PREFIX_WAIT_MAX_MS = 10_000.0
 
 
 class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     total_window_bytes: int = 1 << 30  #: the same, over all decode executors that this one writes to
     handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which a decode executor is asked for
     parked_tokens: int = 8192  #: computed prompt tokens that may wait for their transfer before new prompts wait
+    share_wait_s: float = 0.5  #: longest that a transfer waits for blocks which another one brings; 0: all are sent again
     quarantine_blocks: int = 0  #: blocks of one prefill executor in quarantine at which its pair closes; 0: a quarter
     holding_interval_s: float = 1.0  #: between two Holding messages to a router
     router_silence_s: float = 30.0  #: a router's requests end this long after its last session
@@ -53,6 +55,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
         if self.growth_reserve < 1:
             raise ValueError(f"growth_reserve = {self.growth_reserve}: at least 1")
+        if not 0 <= self.share_wait_s < math.inf:
+            raise ValueError(f"share_wait_s = {self.share_wait_s}: at least 0")
         if not 0 <= self.handoff_lead_steps < math.inf:
             raise ValueError(f"handoff_lead_steps = {self.handoff_lead_steps}: at least 0")
         if self.quarantine_blocks < 0:
@@ -85,6 +89,8 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     local_prompt_tokens: int = 0  #: by_tokens: uncached tokens up to which a prompt is computed where it decodes
     interruption_weight: float = 1.0  #: predicted: what delaying one decode by a millisecond counts, in milliseconds
     strict_pd: bool = False  #: without a live prefill executor requests wait, and are refused: decode computes none
+    prefix_wait: bool = True  #: a request whose prefix is being computed waits for it, where that is sooner
+    prefix_wait_max_ms: float = PREFIX_WAIT_MAX_MS  #: from its first such wait on, however often it waits
     absent_s: float = 60.0  #: how long requests wait while nobody could serve them; then they are refused or resumed
 
     def validate(self) -> None:
@@ -93,6 +99,13 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.handoff_slack <= 1:
             raise ValueError(f"handoff_slack = {self.handoff_slack}: from 0 to 1")
         self._validate_placement()
+        self._validate_prefix_wait()
+
+    def _validate_prefix_wait(self) -> None:
+        if not 0 < self.prefix_wait_max_ms < math.inf:
+            raise ValueError(f"prefix_wait_max_ms = {self.prefix_wait_max_ms}: must be positive and finite")
+        if not self.prefix_wait and self.prefix_wait_max_ms != PREFIX_WAIT_MAX_MS:
+            raise ValueError(f"prefix_wait_max_ms = {self.prefix_wait_max_ms}: no effect with prefix_wait = false")
 
     def _validate_placement(self) -> None:
         """C12: a knob without effect in the chosen mode is told so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=tuple[int, ...] | int)
@@ -21,6 +22,12 @@ class Deadlines(Generic[K]):
     def first(self) -> float | None:
         """The earliest time, perhaps of a key that no longer matters."""
         return self._heap[0][0] if self._heap else None
+
+    def first_of(self, matters: Callable[[K], bool]) -> float | None:
+        """The earliest time of a key that matters; earlier ones of others are forgotten."""
+        while self._heap and not matters(self._heap[0][1]):
+            heapq.heappop(self._heap)
+        return self.first
 
     def due(self, now: float) -> list[K]:
         """Keys whose time has come, earliest first; each is returned once."""

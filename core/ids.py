@@ -69,3 +69,4 @@ class Capacity(msgspec.Struct, frozen=True, array_like=True):
     growth_reserve: int  #: output tokens that a decode reservation covers at once
     num_spare_blocks: int = 0  #: further blocks of its pool, never granted: for copies of blocks that many share
     block_bytes: int = 0  #: of KV in one block; 0: not told, so that nobody can say how long a transfer takes
+    checkpoint_blocks: int = 1  #: blocks between positions from which computing can go on: 1 with attention alone

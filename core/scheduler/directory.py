@@ -20,9 +20,9 @@ class Directory:
 
     def change(self, executor: int, published: bytes, evicted: bytes) -> None:
         bit = 1 << executor
-        for block_hash in _split(evicted):
+        for block_hash in split(evicted):
             self._remove(block_hash, bit)
-        for block_hash in _split(published):
+        for block_hash in split(published):
             self._holders[block_hash] = self._holders.get(block_hash, 0) | bit
 
     def num_held(self, executor: int, hashes: bytes) -> int:
@@ -49,5 +49,5 @@ class Directory:
             self._holders.pop(block_hash, None)
 
 
-def _split(hashes: bytes) -> list[bytes]:
+def split(hashes: bytes) -> list[bytes]:
     return [hashes[i : i + HASH_BYTES] for i in range(0, len(hashes), HASH_BYTES)]

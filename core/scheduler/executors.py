@@ -16,6 +16,8 @@ class Executor:
         self.capacity = capacity
         self.pairs: set[Life] = set()  #: prefill executors whose KV it can receive
         self.num_pending_tokens = 0  #: prompt tokens placed there and not yet computed
+        self.num_placed_tokens = 0  #: in all of this life, less what it had to compute when it came
+        self.progressed_at = 0.0  #: when it said last that it has computed prompt tokens
         self.num_attempts = 0  #: attempts that decode there
         self.is_draining = False
         self.pace = Pace()  #: as it measured last
@@ -33,6 +35,10 @@ class Executor:
         if self.peer.role.runs_decode:
             return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
         return wanted.prefill_blocks <= capacity.num_blocks
+
+    def num_ahead(self, end_token: int) -> int:
+        """How many prompt tokens it has still to compute until that one of all that were placed here is computed."""
+        return max(0, end_token - (self.num_placed_tokens - self.num_pending_tokens))
 
     @property
     def life(self) -> Life:

@@ -16,8 +16,9 @@ from baton.core.wire.messages import ExecutorInventory, Roster, Work
 class Fleet:
     """Executors whose inventory has come, by name. An executor without a session is not in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict_pd: bool = False) -> None:
         self.ledger = Ledger()
+        self._strict_pd = strict_pd
         self.directory = Directory()
         self._by_name: dict[str, Executor] = {}
 
@@ -61,10 +62,15 @@ class Fleet:
     def roster(self) -> Roster:
         return Roster(tuple(executor.peer for _, executor in sorted(self._by_name.items())), self.can_serve())
 
+    def falls_back(self) -> bool:
+        """R2, R3: whether decode executors compute all prompts, since no prefill executor lives that takes any."""
+        return not self._strict_pd and not any(e.can_prefill for e in self)
+
     def can_serve(self) -> bool:
         """Whether some executor, or some pair of them, takes requests."""
         prefills = {e.life for e in self if e.can_prefill}
-        return any(e.can_run or (e.can_decode and e.pairs & prefills) for e in self)
+        falls_back = self.falls_back()
+        return any(e.can_run or (e.can_decode and (falls_back or e.pairs & prefills)) for e in self)
 
     def least_demand(self, work: Work) -> Demand:
         """The least that any executor would ask; before one is known any will do, it is computed again then."""
@@ -76,7 +82,7 @@ class Fleet:
     def never_fits(self, work: Work) -> dict[str, float] | None:
         """The numbers that say why no executor could ever serve this, or None."""
         decodes = [e for e in self if e.peer.role.runs_decode]
-        prefills = [e for e in self if e.peer.role is not Role.DECODE]
+        prefills = decodes if self.falls_back() else [e for e in self if e.peer.role is not Role.DECODE]
         if not decodes or not prefills:
             return None
         if all(any(e.fits_empty(work) for e in kind) for kind in (decodes, prefills)):

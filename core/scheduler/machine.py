@@ -17,6 +17,7 @@ from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.placed import Placed
 from baton.core.scheduler.placer import Placer
 from baton.core.scheduler.queue import Waiting
+from baton.core.scheduler.waits import line
 from baton.core.wire import messages as m
 
 
@@ -30,11 +31,12 @@ class SchedulerCore:
         self.next_wake: float | None = None
         self._now = 0.0
         self._out: list[Any] = []
-        self._fleet = Fleet()
+        self._fleet = Fleet(config.strict_pd)
         self._placer = Placer(self._fleet, config)
         self._arrivals = self._placer.arrivals
         self._handoffs = self._placer.handoffs
         self._placed = self._placer.placed
+        self._prefixes = self._placer.prefixes
         self._peers: dict[str, Peer] = {}  #: everyone whose session is up
         self._exited: dict[str, int] = {}  #: newest epoch of each name whose exit was seen
         self._said_can_serve = False  #: in the last roster
@@ -65,6 +67,9 @@ class SchedulerCore:
         self._fleet.check_invariants()
         self._arrivals.check_invariants()
         self._handoffs.check_invariants()
+        self._prefixes.check_invariants(self._now)
+        if any(self._placed.get(work_id) is None for work_id in self._prefixes.producers.attempts()):
+            raise InvariantViolated("an attempt that ended counts as computing its prompt")
         for waiting in self._handoffs.all():
             placed = self._placed.get(waiting.submit.id)
             if placed is None or placed.decode is not None:
@@ -78,18 +83,25 @@ class SchedulerCore:
         """Values by name, for `/metrics`."""
         values: dict[str, float] = {
             "queued": len(self._arrivals),
+            "prefix_waiting": self._arrivals.num_aside,
             "handoffs": len(self._handoffs),
             "placed": len(self._placed),
             "executors": len(self._fleet),
             "directory_blocks": len(self._fleet.directory),
         }
         values["placements_total"] = self._placer.num_placed
-        values.update({f"{name}_total": count for name, count in self.counters.items()})
+        values |= {f"placed_{why}_total": count for why, count in self._placer.num_by_reason.items()}
+        counted = self.counters | self._placer.waits.counters | self._prefixes.counted()
+        values.update({f"{name}_total": count for name, count in counted.items()})
         return values
 
     def readiness(self) -> str:
         """Empty when a request would be placed now, else why not."""
         return "" if self._fleet.can_serve() else "no pair of executors is ready"
+
+    def unfinished(self) -> list[Note]:
+        """When those that wait came, and why they wait."""
+        return [line(waiting, {}) for waiting in (*self._arrivals.all(), *self._handoffs.all())]
 
     # ---- messages
 
@@ -112,7 +124,7 @@ class SchedulerCore:
         match message:
             case m.Credit():
                 self._fleet.ledger.grant(executor.index, message.num_blocks, message.num_slots)
-                executor.num_pending_tokens -= message.num_prompt_tokens
+                self._on_computed(executor, message.num_prompt_tokens)
             case m.Ended():
                 self._on_ended(executor, message.id)
             case m.Pace():
@@ -127,17 +139,26 @@ class SchedulerCore:
                 self._watch_partners()
             case m.CacheChanged():
                 self._fleet.directory.change(executor.index, message.published, message.evicted)
+                self._prefixes.on_published(executor, message.published, self._now)
             case m.Draining():
                 executor.is_draining = True
+                self._prefixes.on_executor_ended(executor.index, self._now)
                 self._watch_partners()
             case m.Reclaim():
                 self._on_reclaim(executor, message.num_blocks)
+
+    def _on_computed(self, executor: Executor, num_tokens: int) -> None:
+        executor.num_pending_tokens -= num_tokens
+        if num_tokens:
+            executor.progressed_at = self._now
+        if not executor.num_pending_tokens:
+            self._prefixes.on_all_computed(executor, self._now)
 
     def _on_submit(self, peer: Peer, message: m.Submit) -> None:
         """An attempt that is known already is placed once, however often it is submitted."""
         placed = self._placed.get(message.id)
         if placed is not None:
-            self._tell(peer.name, m.Placed(message.id, placed.prefill, placed.decode))
+            self._tell(peer.name, placed.message())
             return
         if message.id in self._arrivals:
             return
@@ -153,6 +174,7 @@ class SchedulerCore:
         if waiting is not None:
             self._arrivals.remove(waiting)
         self._handoffs.remove(work_id)
+        self._prefixes.on_ended(work_id, self._now)
         placed = self._placed.get(work_id)
         if placed is not None:
             for life in list(placed.holders):
@@ -165,6 +187,7 @@ class SchedulerCore:
         placed = self._placed.end_at(work_id, executor.life)
         if placed is None:
             return
+        self._prefixes.on_ended(work_id, self._now)
         if placed.decode is None:
             self._handoffs.remove(work_id)
         elif placed.decode == executor.life:
@@ -197,7 +220,10 @@ class SchedulerCore:
             for waiting in self._handoffs.all():
                 if waiting.submit.work.router == peer.life:
                     self._on_abort(waiting.submit.id)  # and knows nothing of a place that was not told
-        if self._fleet.leave(peer.name):
+        executor = self._fleet.get(peer.name)
+        if executor is not None:
+            self._prefixes.on_executor_ended(executor.index, self._now)
+            self._fleet.leave(peer.name)
             self._handoffs.sleep(peer.name)
             self._watch_partners()
             self._announce()
@@ -207,6 +233,9 @@ class SchedulerCore:
         if peer.capacity is None or self._fleet.is_foreign(peer):
             self._out.append(Note("not used: another KV layout than the executors here", peer=peer.name))
             return
+        former = self._fleet.get(peer.name)
+        if former is not None:
+            self._prefixes.on_executor_ended(former.index, self._now)
         executor = self._fleet.join(peer, message)
         self._absent_since = None  # someone has come: requests wait for the pair that may form
         live = dict(message.live)
@@ -214,7 +243,7 @@ class SchedulerCore:
             for life in [h for h in placed.holders if h.name == peer.name]:
                 if life != peer.life or placed.id not in live:
                     self._lose(placed, life)
-        executor.num_pending_tokens = sum(live.values()) if peer.role is not Role.DECODE else 0
+        executor.num_pending_tokens = sum(live.values())
         executor.num_attempts = sum(1 for p in self._placed.at_name(peer.name) if p.decode == peer.life)
         self._handoffs.wake(executor.life)
         self._watch_partners()
@@ -236,12 +265,14 @@ class SchedulerCore:
         """That executor no longer holds the attempt. If it decoded it, or would have been asked for it, the router
         resumes it; a prefill executor may have done its part: whoever decodes knows whether something is missing."""
         self._placed.end_at(placed.id, holder)
+        self._prefixes.on_ended(placed.id, self._now)
         if placed.decode is None or placed.decode == holder:
             self._fail(placed, holder.name)
 
     def _fail(self, placed: Placed, detail: str) -> None:
         """The attempt cannot go on: its router resumes it, and whoever holds something of it drops that."""
         self._handoffs.remove(placed.id)
+        self._prefixes.on_ended(placed.id, self._now)
         self._tell_life(placed.router, m.AttemptFailed(placed.id, Reason.PEER_LOST, detail))
         for other in placed.holders:
             self._tell_life(other, m.Abort(placed.id))
@@ -273,11 +304,14 @@ class SchedulerCore:
     def _finish_turn(self) -> None:
         self._expire()
         self._fail_alone()
+        self._prefixes.expire(self._now)
         for life, message in self._placer.walk(self._now):
             self._tell_life(life, message)
+        self._out.extend(self._placer.waits.take())
+        self._out.extend(self._prefixes.take())
         self._watch_absence()
         deadlines = self._arrivals.deadlines
-        wakes = [] if deadlines.first is None else [deadlines.first]
+        wakes = [at for at in (deadlines.first, self._prefixes.next_decision()) if at is not None]
         since = list(self._alone.values())
         if self._absent_since is not None and len(self._arrivals):
             since.append(self._absent_since)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from baton.core.ids import AttemptId, Life
+from baton.core.wire import messages as m
+from baton.core.wire.placement import PlacementReason
 
 
 class Placed:
     """One placed attempt; `holders` are the executors that may still hold something of it."""
 
-    __slots__ = ("decode", "holders", "id", "prefill", "router")
+    __slots__ = ("decode", "holders", "id", "prefill", "router", "waited_ms", "why")
 
-    def __init__(self, work_id: AttemptId, router: Life, prefill: Life, decode: Life | None) -> None:
+    def __init__(
+        self, work_id: AttemptId, router: Life, prefill: Life, decode: Life | None, why: PlacementReason, waited_ms: int
+    ) -> None:
         self.id = work_id
         self.router = router
         self.prefill = prefill
         self.decode = decode  #: None until one is reserved
         self.holders = [prefill]
+        self.why = why
+        self.waited_ms = waited_ms  #: its request, for prefixes
+
+    def message(self) -> m.Placed:
+        """As its router is told."""
+        return m.Placed(self.id, self.prefill, self.decode, self.why, self.waited_ms)
 
 
 class PlacedAttempts:

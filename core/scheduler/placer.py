@@ -18,8 +18,11 @@ from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.handoffs import Handoffs
 from baton.core.scheduler.placed import Placed, PlacedAttempts
 from baton.core.scheduler.placement import Placement
+from baton.core.scheduler.prefix_wait import PrefixWait
 from baton.core.scheduler.queue import ArrivalQueue, Waiting
+from baton.core.scheduler.waits import Waits
 from baton.core.wire import messages as m
+from baton.core.wire.placement import PlacementReason
 
 UNBOUNDED = 1 << 62
 
@@ -32,7 +35,10 @@ class Placer:
         self.handoffs = Handoffs()
         self.placed = PlacedAttempts()
         self.num_placed = 0  #: so far
+        self.num_by_reason = dict.fromkeys(PlacementReason, 0)  #: of these
         self._placement = Placement(fleet, config)
+        self.waits = Waits(self._placement)
+        self.prefixes = PrefixWait(fleet, self._placement, self.arrivals, config)
         self._fleet = fleet
         self._config = config
         self._now = 0.0
@@ -42,9 +48,12 @@ class Placer:
         """Place whatever fits: prompts that wait for a decode executor first, since they hold memory already."""
         self._now = now
         self._said = []
+        self._placement.begin()
         self._hand_off_due()
         self._hand_off_early()
+        self.prefixes.feed(now)
         self._place_arrivals()
+        self._explain_waits()
         return self._said
 
     def stranded(self) -> list[Waiting]:
@@ -55,31 +64,46 @@ class Placer:
             if (prefill := self._prefill_of(waiting)) is not None and not self._placement.partners(waiting, prefill)
         ]
 
+    def _explain_waits(self) -> None:
+        """Why whoever is first in a line now was left there."""
+        self.waits.for_a_place(self.arrivals.first())
+        head = self.handoffs.due.first()
+        prefill = None if head is None else self._prefill_of(head)
+        if head is not None and prefill is not None:
+            self.waits.for_decode(head, self._placement.partners(head, prefill))
+
     # ---- arrivals
 
     def _place_arrivals(self) -> None:
         """Order, but for memory: one that lacks blocks is passed (W4), one that lacks a slot ends the walk (C7)."""
-        barred = self._collecting()
-        while barred and self._try_place(self.arrivals.first(), ()):
+        kept, barred = self._collecting_decode(), self._collecting()
+        while barred and self._try_place(self.arrivals.first(), kept):
             barred = self._collecting()
         after = self.arrivals.ready.first() if barred else -1
+        barred, lends = barred | kept, True
         while len(self.arrivals):
-            waiting = self._first_arrival(barred, after)
+            waiting = self._first_arrival(barred, after, lends)
             if waiting is None:
                 return
             if not self._try_place(waiting, barred):
-                if self._placement.lacks_slots_alone(waiting, [e for e in self._fleet if e.can_run]):
+                if self._placement.lacks_slots_alone(waiting, [e for e in self._fleet if self._placement.runs(e)]):
                     return
-                after = waiting.handle
+                after, lends = waiting.handle, False
 
-    def _first_arrival(self, barred: Collection[int], after: int) -> Waiting | None:
-        """The first that fits the room of some executor that decodes, too, or is paired with one that does."""
+    def _first_arrival(self, barred: Collection[int], after: int, lends: bool) -> Waiting | None:
+        """The first that fits the room of some executor that decodes, too, or is paired with one that does. `lends`: or
+        of one that computes some prompts: whoever does not get that waits for another's steps, and nobody passes it
+        there (C7)."""
         most_prefill = most_run = -1
         for executor in self._fleet:
             blocks, slots = self._fleet.ledger.available(executor.index)
-            if slots < 1 or executor.index in barred or not self._placement.is_fed_less(executor):
+            if slots < 1 or executor.index in barred:
                 continue
-            if executor.can_run:
+            if lends and self._placement.lends(executor):
+                most_run = max(most_run, blocks)
+            if not self._placement.is_fed_less(executor):
+                continue
+            if self._placement.runs(executor):
                 most_run = max(most_run, blocks)
             elif blocks > most_prefill and self._placement.is_paired(executor):
                 most_prefill = blocks
@@ -89,33 +113,45 @@ class Placer:
         return min(fitting, key=lambda waiting: waiting.key) if fitting else None
 
     def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
+        """Whether it is in line no more: placed, or better off waiting for its prefix."""
         if waiting is None:
             return False
-        executor = self._placement.choose(waiting, barred)
-        if executor is None:
+        choice = self._placement.choose(waiting, barred)
+        if choice is None:
             return False
+        executor, why = choice
+        if self.prefixes.holds_back(waiting, executor, barred, self._now):
+            return True
         head = self.arrivals.first()
         if head is not None and head is not waiting and head.passed_at is None:
             head.passed_at = self._now
         self.arrivals.take(waiting)
         waiting.passed_at = None
         self.num_placed += 1
-        work = waiting.submit.work
-        executor.num_pending_tokens += work.num_tokens
-        if executor.can_run:
-            self._run(waiting, executor)
-        else:
+        self.num_by_reason[why] += 1
+        self.waits.placed(waiting, self._now)
+        num_tokens = self._placement.uncached(waiting, executor)
+        self.prefixes.note_placed(waiting, executor, num_tokens, self._now)
+        executor.num_pending_tokens += num_tokens
+        executor.num_placed_tokens += num_tokens
+        if why is PlacementReason.PD:
             self._prefill(waiting, executor)
+        else:
+            self._run(waiting, executor, why)
         return True
 
-    def _run(self, waiting: Waiting, executor: Executor) -> None:
+    def _run(self, waiting: Waiting, executor: Executor, why: PlacementReason) -> None:
         submit = waiting.submit
         blocks = executor.demand(submit.work).decode_blocks
         self._spend(executor, blocks, submit.work.num_choices)
         executor.num_attempts += 1
-        placed = Placed(submit.id, submit.work.router, executor.life, executor.life)
+        placed = Placed(submit.id, submit.work.router, executor.life, executor.life, why, waiting.waited_ms)
         self.placed.add(placed)
-        self._say(executor.life, m.Run(submit.id, submit.work, waiting.order, blocks, self._left_ms(waiting)))
+        head = self.handoffs.due.first()
+        if head is not None and head.passed_at is None and why is not PlacementReason.UNIFIED:
+            head.passed_at = self._now  # it may need what this takes
+        self._say(executor.life, m.Run(*self._asked(waiting, executor, blocks)))
+        self.waits.has_decode(waiting, self._now)
         self._tell_router(placed)
 
     def _prefill(self, waiting: Waiting, executor: Executor) -> None:
@@ -123,10 +159,10 @@ class Placer:
         blocks = executor.demand(submit.work).prefill_blocks
         self._spend(executor, blocks, 1)
         waiting.prefill = executor.life
-        placed = Placed(submit.id, submit.work.router, executor.life, None)
+        placed = Placed(submit.id, submit.work.router, executor.life, None, PlacementReason.PD, waiting.waited_ms)
         self.placed.add(placed)
         self.handoffs.add(waiting)
-        self._say(executor.life, m.Prefill(submit.id, submit.work, waiting.order, blocks, self._left_ms(waiting)))
+        self._say(executor.life, m.Prefill(*self._asked(waiting, executor, blocks)))
         if not self._try_hand_off(waiting, self._collecting_decode(), is_due=False):
             self._tell_router(placed)
 
@@ -193,6 +229,7 @@ class Placer:
         placed = self.placed.hand_over(work_id, decode.life)
         message = m.Decode(work_id, work, waiting.order, prefill.life, blocks, self._left_ms(waiting))
         self._say(decode.life, message)
+        self.waits.has_decode(waiting, self._now)
         self._tell_router(placed)
         return True
 
@@ -236,8 +273,15 @@ class Placer:
     def _left_ms(self, waiting: Waiting) -> int:
         return max(1, int((waiting.deadline - self._now) * 1000))
 
+    def _asked(self, waiting: Waiting, executor: Executor, num_blocks: int) -> tuple[Any, ...]:
+        """What whoever computes its prompt is told."""
+        submit = waiting.submit
+        num_cached = submit.work.num_tokens - self._placement.uncached(waiting, executor)
+        left_ms = self._left_ms(waiting)
+        return (submit.id, submit.work, waiting.order, num_blocks, left_ms, num_cached, waiting.waited_ms)
+
     def _tell_router(self, placed: Placed) -> None:
-        self._say(placed.router, m.Placed(placed.id, placed.prefill, placed.decode))
+        self._say(placed.router, placed.message())
 
     def _say(self, life: Life, message: Any) -> None:
         self._said.append((life, message))

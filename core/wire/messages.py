@@ -114,7 +114,7 @@ class Placed(Message, frozen=True, tag=10):
     prefill: Life
     decode: Life | None
     why: PlacementReason | None = None  #: its prompt is computed there
-    waited_ms: Count = 0  #: how long this attempt waited for prefixes
+    waited_ms: Count = 0  #: how long its request has waited for prefixes, in all its attempts
 
 
 class Refusal(Message, frozen=True, tag=11):

@@ -94,7 +94,7 @@ def test_a_prompt_that_is_not_due_lets_one_that_is_go_first():
 
 
 def test_the_least_loaded_decode_executor_is_chosen_then_the_one_that_holds_the_prefix():
-    rig = SchedulerRig()
+    rig = SchedulerRig(prefix_wait=False)
     prefill, first = pair_of(rig)
     asked = work(prompt(16, 7), max_tokens=4)
     second = an_executor("decode2", Role.DECODE)
