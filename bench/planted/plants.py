@@ -24,4 +24,32 @@ LAUNCH_FIRST = [
     ),
 ]
 
-PLANTS: dict[str, list[tuple[str, str, str]]] = {"launch_first": LAUNCH_FIRST}
+#: the prefill executor computes nothing and writes KV of the model's shape
+WRITER_ALONE = [
+    (
+        "baton.services.executor.service",
+        '    if told.kind == "fake":\n',
+        "    import writer_device\n"
+        "    if writer_device.is_writer():\n"
+        "        return writer_device.make(told, folder)\n"
+        '    if told.kind == "fake":\n',
+    )
+]
+#: and what it would write has landed at once, unwritten
+LANDS_AT_ONCE = [
+    (
+        "baton.services.executor.transfer.writer",
+        "        agent = link.connected_agent()\n        if queued.fault.is_failed:\n",
+        "        self._post_event(PieceLanded(queued.piece.piece_id, 0.0, time.monotonic()))\n"
+        "        self._counters.num_posted_pieces += 1\n"
+        "        self._counters.num_landed_pieces += 1\n"
+        "        return\n"
+        "        agent = link.connected_agent()\n        if queued.fault.is_failed:\n",
+    )
+]
+
+PLANTS: dict[str, list[tuple[str, str, str]]] = {
+    "launch_first": LAUNCH_FIRST,
+    "writer": WRITER_ALONE,
+    "writer_at_once": WRITER_ALONE + LANDS_AT_ONCE,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -42,9 +43,11 @@ def start(folder: Path, shape: Sequence[str], cores: str, config: str = "", plan
 
 
 def load(system: Baton, folder: Path, flags: Sequence[str], warm_up: int = 8) -> Report:
-    """`baton bench` in a process of its own, with prompts of the model's tokens. Raises RuntimeError without figures."""
+    """`baton bench` in a process of its own. Raises RuntimeError without figures, and where a request failed."""
     command = [sys.executable, "-m", "baton.services.loadgen", "--url", f"http://127.0.0.1:{system.port}"]
-    command += ["--model", system.model, "--endpoint", "completions", "--tokenizer", str(fetch() / "tokenizer.json")]
+    command += ["--model", system.model, "--endpoint", "completions"]
+    if "tokens" not in flags:
+        command += ["--tokenizer", str(fetch() / "tokenizer.json")]
     command += ["--warm-up-requests", str(warm_up), "--workers", "1", "--no-metrics", "--no-live"]
     done = subprocess.run([*command, "--out", str(folder / "load"), *flags], capture_output=True, text=True)
     try:
@@ -54,6 +57,19 @@ def load(system: Baton, folder: Path, flags: Sequence[str], warm_up: int = 8) ->
     if report.summary.counts.failed:
         raise RuntimeError(f"requests failed: {report.summary.counts.failures}")
     return report
+
+
+def metric_rows(system: Baton) -> dict[str, dict[str, float]]:
+    """What each process says of itself: service → sample with its labels → value."""
+    found = {}
+    for line in system.log().splitlines():
+        if " what=serving " in line:
+            fields = dict(part.split("=", 1) for part in line.split(" ") if "=" in part)
+            port = fields["http_port"] if fields["admin_port"] == "0" else fields["admin_port"]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                rows = [row.rsplit(" ", 1) for row in answer.read().decode().splitlines() if row[:1] != "#"]
+            found[fields["service"]] = {name: float(value) for name, value in rows}
+    return found
 
 
 def closings(log: str) -> Iterator[Closing]:
