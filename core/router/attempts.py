@@ -32,11 +32,12 @@ def submit(state: RouterState, leg: Leg) -> None:
     leg.was_told = state.scheduler is not None
     if state.scheduler is None:
         return
+    leg.submitted_at = state.now
     request, stream = leg.stream.request, leg.stream
     left_ms = max(1, int((stream.deadline - state.now) * 1000))
     age_ms = int((state.now - stream.arrived_at) * 1000)
     work = leg.work(state.own.life)
-    message = m.Submit(leg.id, work, left_ms, age_ms, request.priority_class, request.tenant)
+    message = m.Submit(leg.id, work, left_ms, age_ms, request.priority_class, request.tenant, stream.waited_ms)
     state.tell(state.scheduler.name, message)
 
 
@@ -52,6 +53,8 @@ def submit_again(state: RouterState, leg: Leg) -> None:
     if not leg.was_told:
         submit(state, leg)
         return
+    if leg.state is LegState.SUBMITTED:  # nobody knows how much of that was a wait for a prefix: all of it counts
+        leg.stream.waited_ms += int((state.now - leg.submitted_at) * 1000)
     for part in _parts(state, leg):
         for choice in part.choices:
             choice.early.clear()

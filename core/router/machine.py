@@ -153,6 +153,7 @@ class RouterCore:
                     state.tell_life(life, m.Abort(message.id))
             return
         leg.state = LegState.PLACED
+        leg.stream.waited_ms = max(leg.stream.waited_ms, message.waited_ms)
         if leg.stream.placed_at is None:
             leg.stream.placed_at = state.now
         leg.prefill, leg.decode = message.prefill, message.decode

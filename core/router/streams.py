@@ -90,6 +90,7 @@ class Leg:
         "resume_at",
         "state",
         "stream",
+        "submitted_at",
         "was_told",
     )
 
@@ -100,6 +101,7 @@ class Leg:
         self.attempt = 0
         self.state = LegState.SUBMITTED
         self.was_told = False  #: the current attempt was submitted in some session with the scheduler
+        self.submitted_at = 0.0
         self.num_failures = num_failures
         self.prefill: Life | None = None
         self.decode: Life | None = None  #: reserved when the prompt is computed, or about to be
@@ -163,6 +165,7 @@ class Stream:
         "num_cached",
         "placed_at",
         "request",
+        "waited_ms",
         "wire_id",
     )
 
@@ -176,6 +179,7 @@ class Stream:
         self.num_attempts = 1
         self.num_cached = 0
         self.placed_at: float | None = None  #: first
+        self.waited_ms = 0  #: for prefixes, in all attempts: no later one may wait as long again (P10)
         self.first_token_at: float | None = None
         self.handed_over_at: float | None = None  #: the first token came of an executor that did not compute the prompt
         self.last_token_at: float | None = None  #: so far
