@@ -1,4 +1,4 @@
-"""The simulated compute device: a launch queue of two, plans computed in order, memory read when a plan is computed.
+"""The simulated compute device: its memory, its sequences and what a plan does to them (`lanes` says when).
 
 The device keeps its own sequences, tokens and block tables as `baton.core.executor.steps` says and trusts nothing: a
 plan that names what it does not know, a prefix that memory does not hold, a block that somebody may still write: each
@@ -8,19 +8,17 @@ is a violation. A wrong prefix also gives a wrong token, as it would in the real
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from typing import NamedTuple
 
-from baton.core.executor.events import StepDone, StepFailed
 from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.sim import token_model
+from baton.core.sim.lanes import Footprint, Lanes
 from baton.core.sim.memory import Chain, KvMemory
-from baton.core.sim.process import Process, ThreadMailbox
+from baton.core.sim.process import Process
 from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.wire.tokens import PromptScores, pack_scores
 
 NUM_DRAWN_TOKENS = 256  #: the model answers with tokens below this
-PROVEN_STAGES = ("launch", "collect")  #: failures after which the step's work has ended for certain
 
 
 class Model(NamedTuple):
@@ -59,40 +57,35 @@ class SimDevice:
     def __init__(self, process: Process, memory: KvMemory, step_time: StepTime, model: Model) -> None:
         self.process = process
         self.memory = memory
-        self.slow_factor = 1.0  #: fault: steps last this much longer
-        self.failures: deque[str] = deque()  #: faults: the stages at which the next steps fail
-        self.num_held = 0  #: plans that the machine launched and has not heard the end of
+        self.lanes = Lanes(process, step_time, self.compute)
         self._env = process.env
-        self._mailbox = ThreadMailbox(process)
-        self._step_time = step_time
         self._model = model
-        self._queue: deque[StepPlan] = deque()
-        self._is_busy = False
-        self._is_broken = False
         self._sequences: dict[int, _Sequence] = {}
         self._tables: dict[int, list[int]] = {}  #: block tables as they are after the last *launched* plan
         self._chains: dict[bytes, Chain] = {}
-        self._last_step = 0
 
     @property
     def is_idle(self) -> bool:
-        return not self._is_busy and not self._queue
+        return self.lanes.is_idle
 
     # ---- launching
 
     def launch(self, plan: StepPlan) -> None:
-        """The compute thread takes the plan; it may have to wait for the one before."""
-        self.num_held += 1
-        if self.num_held > 2:
-            self._env.fail("launch queue of two", f"{self.process.identity} has {self.num_held} steps with its device")
-        if plan.step_id <= self._last_step:
-            self._env.fail("steps in order", f"step {plan.step_id} after {self._last_step}")
-        self._last_step = plan.step_id
-        if not self._is_broken:
+        """The plan goes to the compute thread of its lane, which may have to wait for the one before."""
+        if not self.lanes.is_broken:
             self._claim_blocks(plan)
-        self._queue.append(plan)
-        if not self._is_busy:
-            self._begin()
+        self.lanes.launch(self._footprint(plan))
+
+    def _footprint(self, plan: StepPlan) -> Footprint:
+        size = self.memory.block_size
+        reads = {copy.source for copy in plan.copies}
+        writes = {copy.destination for copy in plan.copies}
+        for item in plan.items:
+            table = self._tables.get(item.seq_id, ())
+            reads.update(table[: -(-(item.start + item.num_tokens) // size)])
+            writes.update(table[item.start // size : -(-(item.start + item.num_tokens) // size)])
+        named = [item.seq_id for item in plan.items] + [new.seq_id for new in plan.new]
+        return Footprint(plan, frozenset(named), frozenset(reads), frozenset(writes))
 
     def _claim_blocks(self, plan: StepPlan) -> None:
         """From its launch on, a plan owns the blocks that it appends, and nobody else may still use them."""
@@ -156,7 +149,7 @@ class SimDevice:
         known = self._sequences.get(seq_id)
         if known is not None:
             return known.chain.words
-        for queued in (*self._queue, plan):
+        for queued in (*self.lanes.queued(), plan):
             for new in queued.new:
                 if new.seq_id == seq_id:
                     return self._chain(new.tokens)[1].words
@@ -170,39 +163,6 @@ class SimDevice:
         return unpacked, known
 
     # ---- computing
-
-    def _begin(self) -> None:
-        plan = self._queue[0]
-        stage = self.failures.popleft() if self.failures else ""
-        if self._is_broken:
-            stage = "launch"
-        duration_s = self._step_time.of(plan, self._env.random()) * self.slow_factor
-        self._is_busy = True
-        early_s = duration_s * self._env.random()
-        time = self._env.time
-        time.at(time.now + early_s, self.process.run, self._execute, plan, stage, time.now + duration_s, duration_s)
-
-    def _execute(self, plan: StepPlan, stage: str, ends_at: float, duration_s: float) -> None:
-        """The moment at which the step reads and writes memory; its end comes later."""
-        result: StepResult | None = None
-        if stage:
-            self._is_broken = True
-            self._env.counters[f"step failed at {stage}"] += 1
-        if stage in ("", "wait", "collect"):
-            result = self.compute(plan, duration_s)
-        self._env.time.at(ends_at, self.process.run, self._finish, plan, stage, result)
-
-    def _finish(self, plan: StepPlan, stage: str, result: StepResult | None) -> None:
-        self._queue.popleft()
-        self._is_busy = False
-        if stage or result is None:
-            is_proven = stage in PROVEN_STAGES
-            self.process.exit_cause = f"step failed at {stage}"
-            self._mailbox.post(StepFailed(plan.step_id, stage, is_proven, "injected"))
-        else:
-            self._mailbox.post(StepDone(result))
-        if self._queue:
-            self._begin()
 
     def compute(self, plan: StepPlan, duration_s: float) -> StepResult:
         """Everything of the plan, in the device's order: dropped, new, copies, items."""

@@ -153,10 +153,10 @@ def slow_steps(world: World, fault: Fault) -> bool:
     if process is None or process.device is None:
         return False
     device = process.device
-    device.slow_factor = 10.0 * fault.number
+    device.lanes.slow_factor = 10.0 * fault.number
 
     def recover() -> None:
-        device.slow_factor = 1.0
+        device.lanes.slow_factor = 1.0
 
     world.env.time.after(fault.duration_s, recover)
     return True
@@ -167,7 +167,7 @@ def fail_step(world: World, fault: Fault) -> bool:
     process = _pick(world.executors(), fault)
     if process is None or process.device is None:
         return False
-    process.device.failures.append(fault.detail)
+    process.device.lanes.failures.append(fault.detail)
     return True
 
 

@@ -225,7 +225,7 @@ class World:
         elif kind is e.PieceLanded or kind is e.PieceFailed:
             process.transfer_of().heard(event.piece_id, kind is e.PieceLanded)
         elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
-            process.device.num_held -= 1
+            process.device.lanes.hear(event)
 
     def _handle(self, process: Process, event: Any, now: float) -> list[Any]:
         try:
@@ -393,8 +393,8 @@ class World:
                 way.is_full = False
         for process in self.processes.values():
             if process.device is not None:
-                process.device.failures.clear()
-                process.device.slow_factor = 1.0
+                process.device.lanes.failures.clear()
+                process.device.lanes.slow_factor = 1.0
             if process.transfer is not None:
                 process.transfer.forget_faults()
             if process.is_stopped:

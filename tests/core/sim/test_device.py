@@ -44,7 +44,7 @@ def launch(bench: Bench, plan: StepPlan) -> None:
     process_device = bench.device
     process_device.launch(plan)
     bench.run()
-    process_device.num_held = 0
+    process_device.lanes.held.clear()
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_plan_that_names_what_is_not_there_is_a_violation(bench: Bench, plan: 
     ("stage", "is_proven"), [("launch", True), ("record", False), ("wait", False), ("collect", True)]
 )
 def test_a_failed_step_says_whether_its_end_is_proven(bench: Bench, stage: str, is_proven: bool) -> None:
-    bench.device.failures.append(stage)
+    bench.device.lanes.failures.append(stage)
     launch(bench, StepPlan(1, (), (), (), ()))
     failed = bench.heard["unified0/1"]
     assert [(event.stage, event.proven) for event in failed if isinstance(event, StepFailed)] == [(stage, is_proven)]
