@@ -32,7 +32,7 @@ from baton.services.runtime.cores import parse_cores
 from baton.services.runtime.entry import run_role
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.log import Log
-from baton.services.runtime.metrics import Row
+from baton.services.runtime.metrics import Distribution, Row
 from baton.services.runtime.process import Process
 from baton.services.runtime.settings import DeviceSettings, Settings, SettingsInvalid
 from baton.services.transport.endpoints import is_local
@@ -152,8 +152,9 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         capacity=measure(device, config, settings.device),
     )
     if isinstance(process.machine, ExecutorCore):
-        cohorts = process.machine.cohorts
+        cohorts, histograms = process.machine.cohorts, process.machine.state.histograms
         process.metrics.add_rows(lambda: decode_rows(cohorts))
+        process.metrics.add_distributions(lambda: [Distribution(name, {}, h) for name, h in histograms.items()])
     engine = Engine(process, device, masks)
     engine.start()
     process.dial_scheduler()

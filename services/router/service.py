@@ -105,7 +105,8 @@ class Front:
         self.process.dial_scheduler()
         await prepare(self.app)
         port = await self.server.start(told.host, told.port)
-        self.process.announce(0, port, tokenizer=self.front.model.encoder.library)
+        admin_port = await self.process.open_admin(self._providers().readiness)
+        self.process.announce(admin_port, port, tokenizer=self.front.model.encoder.library)
 
     async def stop(self) -> None:
         """Take nothing new and end every answer; then wait for what the machine still has to tell others."""

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from baton.core.errors import InvariantViolated
 from baton.core.events import Wake
+from baton.core.metrics.histogram import SHORT_TIMES_S, Histogram
+from baton.core.trace.recorder import Recorder
 
 EVENTS_PER_TURN = 128  #: then sockets and clients get their share of the loop
 TIMER_GRAIN_S = 1e-3  #: the loop's timers and its clock count milliseconds, so the node's clock is another one
@@ -44,13 +46,17 @@ class Driver:
         loop: asyncio.AbstractEventLoop,
         on_failure: Callable[[Exception], None],
         journal: Journal | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.num_events = 0
+        self.turns: dict[str, Histogram] = {}  #: by kind of event: how long the node and its performers took
         self.busy_s = 0.0  #: time spent in turns
         self._node = node
         self._loop = loop
         self._on_failure = on_failure
         self._journal = journal
+        self._recorder = recorder
+        self._times: dict[type, Histogram] = {}  #: the values of `turns`
         self._inbox: deque[Any] = deque()
         self._performers: dict[type, Callable[[Any], None]] = {}
         self._is_turn_due = False
@@ -113,6 +119,14 @@ class Driver:
                 if performer is None:
                     raise InvariantViolated(f"nobody performs {type(command).__name__}")
                 performer(command)
+            ended_at = time.monotonic()
+            (self._times.get(type(event)) or self._new_times(type(event))).observe(ended_at - now)
+            if self._recorder is not None:
+                self._recorder.turn(event, commands, now, ended_at)
+
+    def _new_times(self, kind: type) -> Histogram:
+        times = self._times[kind] = self.turns[kind.__name__] = Histogram(SHORT_TIMES_S)
+        return times
 
     def _set_timer(self) -> None:
         wake_at = self._node.next_wake

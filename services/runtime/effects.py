@@ -11,7 +11,6 @@ from baton.core.ids import Role
 #: by section and key: why
 WITHOUT_EFFECT: dict[Role, dict[tuple[str, str], str]] = {
     Role.ROUTER: {
-        ("service", "admin_port"): "its HTTP port has /health, /ready and /metrics",
         ("link", "listen"): "nobody dials it",
         ("link", "advertise"): "nobody dials it",
     },

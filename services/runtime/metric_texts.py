@@ -8,6 +8,7 @@ TEXTS: dict[str, str] = {
     "quiescent": "1 while nothing of any request is left here",
     "events": "Events that the machine has taken",
     "busy_seconds": "Time that the machine has spent in turns",
+    "turn_seconds": "How long each turn took, by the event that it took: the machine's decision and what it started",
     "frames_sent": "Frames handed to control links",
     "frames_received": "Frames taken from control links",
     "frames_refused": "Frames of strangers or of no known shape",
@@ -80,6 +81,13 @@ TEXTS: dict[str, str] = {
     "kv_transfer_agents_opened": "Transport agents opened",
     "kv_transfer_agents_closed": "Transport agents closed",
     "kv_transfer_post_seconds": "Time inside posts",
+    "admitted_to_first_token_seconds": "From an attempt's admission here to its first token",
+    "computed_to_commit_seconds": "From a prompt's last computed token to the post of its last piece",
+    "computed_to_landed_seconds": "From a prompt's last computed token to the proof that all its KV has landed",
+    "last_post_seconds": "How long the post of a prompt's last piece took: some transports copy in it",
+    "landed_to_activated_seconds": "From the landing of all KV to where the sequence may be in the next step",
+    "landed_to_scheduled_seconds": "From the landing of all KV to the launch of the first step that decodes the sequence",
+    "landed_to_scheduled_steps": "Steps launched between the landing of all KV and the first that decodes the sequence",
     # launcher
     "exits": "Children that have ended at least once",
 }

@@ -1,23 +1,22 @@
-"""What a service exports for Prometheus: counters of notes, and gauges read from their owners when asked."""
+"""What a service exports for Prometheus: counters of notes, and values read from their owners when asked."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from itertools import accumulate
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-from baton.core.events import Note
+from baton.core.events import Note, Span
+from baton.core.metrics.histogram import Histogram
 from baton.services.runtime.metric_texts import metric_text
 
-MAX_KINDS = 256  #: of notes; others are counted together, so that no peer can grow the table
+MAX_KINDS = 256  #: of notes, and of spans; others are counted together, so that no peer can grow the table
 
 STAGES_TEXT = "From an attempt's admission here (or a request's arrival) to each of its stages"
-STAGE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+SPANS_TEXT = "How long holds, protections and waits lasted that are over"
 
 GaugeSource = Callable[[], Mapping[str, float]]
 
@@ -33,21 +32,21 @@ class Row(NamedTuple):
 RowSource = Callable[[], Iterable[Row]]
 
 
-class StageTimes:
-    """How often something took how long. Its own, as the library's takes ten times as long for each observation."""
+class Distribution(NamedTuple):
+    """One labelled histogram, without `baton_`."""
 
-    def __init__(self) -> None:
-        self.sum_s = 0.0
-        self._counts = [0] * (len(STAGE_BUCKETS_S) + 1)
+    name: str
+    labels: Mapping[str, str]
+    values: Histogram
 
-    def add(self, time_s: float) -> None:
-        self.sum_s += time_s
-        self._counts[bisect_left(STAGE_BUCKETS_S, time_s)] += 1
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Upper bounds and how many are at most that, as the exposition has them."""
-        bounds = [*map(floatToGoString, STAGE_BUCKETS_S), "+Inf"]
-        return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self._counts), strict=True)]
+DistributionSource = Callable[[], Iterable[Distribution]]
+
+
+def buckets(values: Histogram) -> list[tuple[str, float]]:
+    """Upper bounds and how many are at most that, as the exposition has them."""
+    bounds = [*map(floatToGoString, values.bounds), "+Inf"]
+    return [(bound, float(count)) for bound, count in zip(bounds, values.cumulative(), strict=True)]
 
 
 class Metrics:
@@ -58,11 +57,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._kinds: set[str] = set()
         self._notes: dict[tuple[str, str], int] = {}  #: by what and reason
-        self._stages: dict[tuple[str, str], StageTimes] = {}  #: by what and stage
+        self._stages: dict[tuple[str, str], Histogram] = {}  #: by what and stage
+        self._spans: dict[tuple[str, str, str], Histogram] = {}  #: by what, reason and what ended it
+        self._kinds: set[str] = set()  #: of notes
         self._sources: list[GaugeSource] = []
         self._row_sources: list[RowSource] = []
+        self._distribution_sources: list[DistributionSource] = []
         self.registry.register(self)
 
     def count(self, note: Note) -> None:
@@ -78,8 +79,16 @@ class Metrics:
             if name.endswith("_ms"):
                 stage = what, name[:-3]
                 if stage not in self._stages:
-                    self._stages[stage] = StageTimes()
-                self._stages[stage].add(value / 1e3)
+                    self._stages[stage] = Histogram()
+                self._stages[stage].observe(value / 1e3)
+
+    def count_span(self, span: Span) -> None:
+        kind = span.what, "" if span.reason is None else span.reason.name, span.ended_by
+        if kind not in self._spans:
+            if len(self._spans) >= MAX_KINDS:
+                kind = ("other", "", "")
+            self._spans.setdefault(kind, Histogram())
+        self._spans[kind].observe(span.ended_at - span.since)
 
     def add_gauges(self, source: GaugeSource) -> None:
         self._sources.append(source)
@@ -87,6 +96,10 @@ class Metrics:
     def add_rows(self, source: RowSource) -> None:
         """Counters with labels, read at each scrape; rows of one name have the same labels."""
         self._row_sources.append(source)
+
+    def add_distributions(self, source: DistributionSource) -> None:
+        """Histograms, read at each scrape; those of one name have the same labels."""
+        self._distribution_sources.append(source)
 
     def collect(self) -> Iterable[Metric]:
         """For the registry."""
@@ -96,20 +109,37 @@ class Metrics:
         yield notes
         stages = HistogramMetricFamily("baton_stage_seconds", STAGES_TEXT, labels=["what", "stage"])
         for labels, times in self._stages.items():
-            stages.add_metric(labels, times.buckets(), times.sum_s)
+            stages.add_metric(labels, buckets(times), times.sum)
         yield stages
+        spans = HistogramMetricFamily("baton_span_seconds", SPANS_TEXT, labels=["what", "reason", "ended_by"])
+        for kind, times in self._spans.items():
+            spans.add_metric(kind, buckets(times), times.sum)
+        yield spans
         for source in self._sources:
             for name, value in source().items():
-                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-                yield kind(f"baton_{name}", metric_text(name), value)
+                family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                yield family(f"baton_{name}", metric_text(name), value)
+        yield from self._rows()
+        yield from self._distributions()
+
+    def text(self) -> bytes:
+        """The exposition text."""
+        return generate_latest(self.registry)
+
+    def _rows(self) -> Iterable[Metric]:
         families: dict[str, CounterMetricFamily] = {}
         for row in (row for rows in self._row_sources for row in rows()):
             if row.name not in families:
                 text = metric_text(row.name)
                 families[row.name] = CounterMetricFamily(f"baton_{row.name}", text, labels=list(row.labels))
             families[row.name].add_metric(list(row.labels.values()), row.value)
-        yield from families.values()
+        return families.values()
 
-    def text(self) -> bytes:
-        """The exposition text."""
-        return generate_latest(self.registry)
+    def _distributions(self) -> Iterable[Metric]:
+        families: dict[str, HistogramMetricFamily] = {}
+        for one in (one for source in self._distribution_sources for one in source()):
+            if one.name not in families:
+                text = metric_text(one.name)
+                families[one.name] = HistogramMetricFamily(f"baton_{one.name}", text, labels=list(one.labels))
+            families[one.name].add_metric(list(one.labels.values()), buckets(one.values), one.values.sum)
+        return families.values()

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import msgspec
 
-from baton.core.events import ConnectLink, Machine, Note
+from baton.core.events import ConnectLink, Machine, Note, Span
 from baton.core.ids import Capacity, Life, Peer, Role
 from baton.core.layout import KvLayout
 from baton.core.session.machine import LinkTiming, Transmit
 from baton.core.session.node import CloseLink, Node, OpenLink
+from baton.core.trace.recorder import Recorder
 from baton.services.runtime.admin import AdminPages
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
-from baton.services.runtime.metrics import Metrics
+from baton.services.runtime.metrics import Distribution, Metrics
 from baton.services.runtime.settings import Settings
+from baton.services.runtime.tracing import Tracing
 from baton.services.transport.keys import KeyRing
 from baton.services.transport.zmq_links import LinkLimits, Links
 
@@ -65,10 +67,13 @@ class Process:
         self.machine = make_machine(self.own)
         timing = LinkTiming(link.heartbeat_s, link.silence_s)
         journal = open_journal(life, settings, self.own, layout)
-        self.driver = Driver(Node(self.own, self.machine, timing), loop, life.fail, journal)
+        recorder = Recorder(service.trace_events, 0 if layout is None else layout.slot_bytes)
+        self._recorder = recorder if service.trace_events else None
+        self.driver = Driver(Node(self.own, self.machine, timing), loop, life.fail, journal, self._recorder)
         self._perform_links()
         self.metrics.add_gauges(self.machine.gauges)
         self.metrics.add_gauges(self._own_gauges)
+        self.metrics.add_distributions(self._turns)
 
     def dial_scheduler(self) -> None:
         link = self.settings.link
@@ -76,10 +81,15 @@ class Process:
 
     async def serve(self, sickness: Callable[[], str] = lambda: "") -> None:
         """Serve the admin endpoint and tell where it is; it ends with the lifecycle's tasks."""
-        pages = AdminPages(self.driver, self.metrics, self.machine.readiness, sickness)
+        self.announce(await self.open_admin(self.machine.readiness, sickness))
+
+    async def open_admin(self, readiness: Callable[[], str], sickness: Callable[[], str] = lambda: "") -> int:
+        """Serve the admin endpoint and return its port; it ends with the lifecycle's tasks."""
+        tracing = Tracing(self.own, self.machine, self._recorder)
+        pages = AdminPages(self.driver, self.metrics, readiness, sickness, tracing)
         runner, port = await pages.start(self.settings.service.admin_port)
-        self.announce(port)
         self.life.spawn(_until_cancelled(runner.cleanup))
+        return port
 
     def announce(self, admin_port: int, http_port: int = 0, **told: object) -> None:
         """Log where this process is and what else is to be told of its start, and write its run record."""
@@ -114,10 +124,15 @@ class Process:
         self.driver.perform(OpenLink, self.links.open)
         self.driver.perform(CloseLink, self.links.close)
         self.driver.perform(Note, self._note)
+        self.driver.perform(Span, self.metrics.count_span)
 
     def _note(self, note: Note) -> None:
         self.metrics.count(note)
         self.life.log.note(note)
+
+    def _turns(self) -> list[Distribution]:
+        turns = self.driver.turns.items()
+        return [Distribution("turn_seconds", {"event": name}, times) for name, times in turns]
 
     def _own_gauges(self) -> dict[str, float]:
         counters = self.links.counters

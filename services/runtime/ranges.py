@@ -35,7 +35,7 @@ POSITIVE: Mapping[str, frozenset[str]] = {
 INT32_MAX = (1 << 31) - 1
 #: the largest values of those that go into a system call or a field of a message
 AT_MOST: Mapping[str, Mapping[str, int]] = {
-    "service": {"admin_port": MAX_PORT},
+    "service": {"admin_port": MAX_PORT, "trace_events": 10_000_000},
     "link": {"queued_frames": INT32_MAX},
     "device": {"block_size": 1 << 20, "num_blocks": INT32_MAX},
     "http": {"port": MAX_PORT},

@@ -34,9 +34,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = ""  #: unique in the deployment, its key's name, begins with the role's; the role's itself if empty
     epoch: int = 0  #: grows with each life of this name; milliseconds since 1970 if 0
-    admin_port: int = 0  #: loopback port of /health, /ready, /metrics; chosen by the system if 0
+    admin_port: int = 0  #: loopback port of /health, /ready, /metrics, /trace; chosen by the system if 0
     run_folder: str = ""  #: NAME.json with the process's addresses is written there once it serves
     journal_folder: str = ""  #: every event and command is written there
+    trace_events: int = 20_000  #: what happened last and `baton trace` can show, in memory; 0: nothing is kept
     drain_timeout_s: float = 30.0  #: how long a stop waits for what runs
     parent_pid: int = 0  #: the process ends with this parent
 

@@ -80,7 +80,8 @@ class Supervisor:
 
     def metrics_urls(self) -> list[str]:
         """Of the processes that know of queues and KV, as far as they serve."""
-        records = [read_record(self.run_folder, child.plan.name) for child in self.children]
+        others = [child.plan for child in self.children if child.plan.role is not Role.ROUTER]
+        records = [read_record(self.run_folder, plan.name) for plan in others]
         ports = [record.admin_port for record in records if record is not None and record.admin_port]
         return [f"http://127.0.0.1:{port}/metrics" for port in ports]
 

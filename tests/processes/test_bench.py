@@ -98,7 +98,7 @@ async def test_chats_repeat_what_was_answered_and_end_one_after_the_other(up: De
 
 
 async def test_the_queue_and_the_kv_use_are_sampled_where_they_are_told(up: Deployment, tmp_path: Path) -> None:
-    ports = [record.admin_port for record in up.records().values() if record.admin_port]
+    ports = [record.admin_port for record in up.records().values() if not record.http_port]
     flags = [flag for port in ports for flag in ("--metrics", f"http://127.0.0.1:{port}/metrics")]
     ran = await bench(up.url, tmp_path / "out", "--num-requests", "12", *SMALL, *flags)
     check_all_good(ran, 12)

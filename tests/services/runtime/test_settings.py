@@ -135,7 +135,6 @@ def test_kv_memory_that_is_too_small_or_too_large_ends_the_start_by_name(
 @pytest.mark.parametrize(
     ("role", "variables", "named"),
     [
-        (Role.ROUTER, {"BATON_SERVICE_ADMIN_PORT": "22"}, "service.admin_port has no effect on a router"),
         (Role.ROUTER, {"BATON_LINK_LISTEN": "tcp://127.0.0.1:1"}, "link.listen has no effect on a router"),
         (Role.ROUTER, {"BATON_LINK_ADVERTISE": "tcp://a:1"}, "link.advertise has no effect on a router"),
         (Role.SCHEDULER, {"BATON_LINK_ADVERTISE": "tcp://a:1"}, "link.advertise has no effect on a scheduler"),

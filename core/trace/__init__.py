@@ -1,0 +1,1 @@
+"""What happened in a process lately, and all processes' of it as one trace."""

@@ -1,0 +1,50 @@
+"""Steps out of a process's records: what was launched, matched with what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+
+class StepRecord(NamedTuple):
+    """One step. Times are on the process's clock."""
+
+    step_id: int
+    launched_at: float | None  #: handed to the compute thread; None if that is forgotten already
+    done_at: float | None  #: when the machine took its result; None while it runs
+    duration_s: float  #: as the device measured it; 0 while it runs
+    num_decodes: int
+    num_prompt_tokens: int
+    num_items: int
+    padded_batch: int
+    broken: str = ""  #: the stage at which it failed
+
+    @property
+    def kind(self) -> str:
+        """prefill, decode or mixed; empty if its launch is forgotten."""
+        if self.launched_at is None:
+            return ""
+        if not self.num_decodes:
+            return "prefill"
+        return "mixed" if self.num_prompt_tokens else "decode"
+
+
+def steps(records: Iterable[Sequence[Any]]) -> Iterator[StepRecord]:
+    """In the order of their ends; those that run are last."""
+    launched: dict[int, Sequence[Any]] = {}
+    for record in records:
+        kind = record[0]
+        if kind == "launch":
+            launched[record[2]] = record
+        elif kind == "done":
+            yield _step(launched.pop(record[2], None), record, record[3], record[4])
+        elif kind == "broken":
+            yield _step(launched.pop(record[2], None), record, 0.0, 0)._replace(broken=record[3])
+    for record in launched.values():
+        yield _step(record, None, 0.0, 0)
+
+
+def _step(launch: Sequence[Any] | None, done: Sequence[Any] | None, duration_s: float, padded: int) -> StepRecord:
+    step_id = (launch or done or (None,) * 3)[2]
+    launched_at, counts = (None, (0, 0, 0)) if launch is None else (launch[1], tuple(launch[3:6]))
+    return StepRecord(step_id, launched_at, None if done is None else done[1], duration_s, *counts, padded)
