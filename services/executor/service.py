@@ -23,6 +23,8 @@ from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.load import load_device
+from baton.services.executor.ranks.processes import EXIT_GROUP_INCOMPLETE, GroupIncomplete, RankProcesses
+from baton.services.executor.ranks.start import plan_ranks, start_group
 from baton.services.executor.reports import Reports
 from baton.services.executor.transfer.environment import configure_transport_environment
 from baton.services.grammar.matcher import Matchers
@@ -45,7 +47,10 @@ TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, e
 class Engine:
     """The threads beside the machine and what they work on. They only post events."""
 
-    def __init__(self, process: Process, device: Device[Any], masks: GrammarMasks | None) -> None:
+    def __init__(
+        self, process: Process, device: Device[Any], masks: GrammarMasks | None, ranks: RankProcesses | None
+    ) -> None:
+        from baton.services.executor.ranks.transfer import GroupTransfer
         from baton.services.executor.transfer.region import KvRegion
         from baton.services.executor.transfer.thread import TransferThread  # loads NIXL: after its environment
 
@@ -57,7 +62,17 @@ class Engine:
         self._masks = masks
         self.compute = ComputeLanes(device, 1, post, crash)
         faults = piece_faults(process.settings.device)
-        self.transfer = TransferThread(region, f"{own.name}/{own.epoch}", post, crash, faults=faults)
+        self.transfer: TransferThread | GroupTransfer
+
+        def own_transfer(say: Callable[[ev.ThreadEvent], object]) -> TransferThread:
+            return TransferThread(region, f"{own.name}/{own.epoch}", say, crash, faults=faults)
+
+        if ranks is None:
+            self.transfer = own_transfer(post)
+        else:
+            self.transfer = GroupTransfer(own_transfer, ranks.channels(), post, crash)
+            process.metrics.add_rows(lambda: rank_rows(device, self.transfer))
+            ranks.watch(lambda why: post(ev.StepFailed(0, "rank", False, why)))
         process.driver.perform(ev.Launch, self._launch)
         process.driver.perform(ev.Exit, self._exit)
         for command in TRANSFER_COMMANDS:
@@ -128,6 +143,16 @@ def decode_rows(cohorts: Cohorts) -> Iterator[Row]:
         yield Row("decode_step_activations", labels, cohort.num_activated)
 
 
+def rank_rows(device: Any, transfer: Any) -> Iterator[Row]:
+    """What each rank of a group has done, for `/metrics`."""
+    for rank, count in enumerate(device.group.counts):
+        yield Row("rank_steps", {"rank": str(rank)}, count.num_steps)
+        yield Row("rank_wait_seconds", {"rank": str(rank)}, count.wait_s)
+    for rank, counters in enumerate(transfer.counters_by_rank()):
+        yield Row("rank_kv_transfer_bytes", {"rank": str(rank)}, counters.num_posted_bytes)
+        yield Row("rank_kv_transfer_landed_bytes", {"rank": str(rank)}, counters.num_landed_bytes)
+
+
 async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     """Serve until asked to stop, then drain."""
     config = settings.knobs
@@ -139,7 +164,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     configure_transport_environment(is_local(settings.link.listen))
     with ThreadPoolExecutor(1) as beside:
         loading = beside.submit(load_masks, settings, life.log)
-        device = make_device(settings, len(cores))
+        device, ranks = make_device(life, settings, cores)
         masks = loading.result()
     if masks is not None:
         device.use_grammars(masks)
@@ -155,7 +180,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         cohorts, histograms = process.machine.cohorts, process.machine.state.histograms
         process.metrics.add_rows(lambda: decode_rows(cohorts))
         process.metrics.add_distributions(lambda: [Distribution(name, {}, h) for name, h in histograms.items()])
-    engine = Engine(process, device, masks)
+    engine = Engine(process, device, masks, ranks)
     engine.start()
     process.dial_scheduler()
     await process.serve(engine.sickness)
@@ -186,14 +211,37 @@ def load_masks(settings: Settings, log: Log) -> GrammarMasks | None:
     return GrammarMasks(Matchers(vocabulary, on_failure=lambda why: log.warn("a grammar could not go on", why=why)))
 
 
-def make_device(settings: Settings, num_threads: int) -> Device[Any]:
-    """Load the model onto the device. Blocks for as long as that takes; nothing is served before."""
+def make_device(
+    life: Lifecycle, settings: Settings, cores: tuple[int, ...]
+) -> tuple[Device[Any], RankProcesses | None]:
+    """Load the model onto the device, or onto a group of ranks. Blocks for as long as that takes; nothing is served
+    before. A group that is not complete ends the process: another start may go well."""
+    told = settings.device
+    folder = Path(settings.model.folder) if settings.model.folder else None
     try:
-        return _make_device(
-            settings.device, Path(settings.model.folder) if settings.model.folder else None, num_threads
-        )
+        if told.num_ranks > 1:
+            return make_group(settings, cores)
+        return _make_device(told, folder, len(cores)), None
     except MemoryError as error:
         raise SettingsInvalid(f"device.num_blocks or device.kv_bytes: more than there is memory: {error}") from error
+    except GroupIncomplete as error:
+        life.log.error("cannot go on", kind=type(error).__name__, detail=str(error))
+        life.exit_now(EXIT_GROUP_INCOMPLETE)
+
+
+def make_group(settings: Settings, cores: tuple[int, ...]) -> tuple[Device[Any], RankProcesses]:
+    """This process is the first rank, on its part of the cores."""
+    service = settings.service
+    first, *others = plan_ranks(
+        settings.device,
+        settings.model.folder,
+        service.name,
+        service.epoch,
+        cores,
+        moves_kv=settings.role is not Role.UNIFIED,
+    )
+    os.sched_setaffinity(0, first.cores)
+    return start_group(first, others)
 
 
 def _make_device(told: DeviceSettings, folder: Path | None, num_threads: int) -> Device[Any]:

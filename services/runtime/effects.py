@@ -21,6 +21,7 @@ FOR_OTHERS: dict[Role, frozenset[tuple[str, str]]] = {
     Role.SCHEDULER: frozenset({("link", "scheduler"), ("link", "scheduler_name"), ("service", "drain_timeout_s")}),
 }
 #: of [device]
+CPU_ONLY = ("num_ranks", "rank_timeout_s")
 FAKE_ONLY = ("step_time_s", "token_time_s", "end_one_in", "checks_memory", "fail_one_piece_in", "piece_delay_s")
 
 
@@ -36,10 +37,13 @@ def told_in_vain(role: Role, sections: Mapping[str, msgspec.Struct]) -> str:
             return f"{section}.{key} has no effect on a {role.name.lower()}: {why}"
     device = sections["device"]
     kind = getattr(device, "kind", "")
-    if role.is_executor and kind != "fake":
-        for key in FAKE_ONLY:
-            if _is_told(device, key):
-                return f"device.{key} has no effect on a device of kind {kind}: only on fake"
+    if role.is_executor:
+        for only, keys in (("fake", FAKE_ONLY), ("cpu", CPU_ONLY)):
+            for key in keys:
+                if kind != only and _is_told(device, key):
+                    return f"device.{key} has no effect on a device of kind {kind}: only on {only}"
+        if getattr(device, "num_ranks", 1) == 1 and _is_told(device, "rank_timeout_s"):
+            return "device.rank_timeout_s has no effect with device.num_ranks = 1: there is nobody to wait for"
     return ""
 
 

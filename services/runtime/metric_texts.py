@@ -58,6 +58,10 @@ TEXTS: dict[str, str] = {
     "decode_step_seconds": "Duration of steps with decodes",
     "decode_step_sequences": "Sequences that decoded, over all steps",
     "decode_step_activations": "Sequences that joined the batch",
+    "rank_steps": "Steps that the ranks of this executor have agreed on, as each of them says",
+    "rank_wait_seconds": "Time in which a rank waited for the others",
+    "rank_kv_transfer_bytes": "KV bytes that a rank has given to the transport",
+    "rank_kv_transfer_landed_bytes": "KV bytes of a rank that were proven to have landed",
     "grammars_compiled": "Grammars compiled: one for each sequence under a grammar, and again where its state was full",
     "grammars_failed": "Grammars that could not be compiled or gone on with",
     # executor: transfer of KV

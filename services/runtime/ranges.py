@@ -12,7 +12,7 @@ from baton.services.transport.endpoints import MAX_PORT
 #: numbers with which nothing would work if they were 0
 POSITIVE: Mapping[str, frozenset[str]] = {
     "link": frozenset({"heartbeat_s", "silence_s", "queued_frames"}),
-    "device": frozenset({"block_size"}),
+    "device": frozenset({"block_size", "num_ranks", "rank_timeout_s"}),
     "http": frozenset(
         {
             "max_body_bytes",
@@ -37,7 +37,7 @@ INT32_MAX = (1 << 31) - 1
 AT_MOST: Mapping[str, Mapping[str, int]] = {
     "service": {"admin_port": MAX_PORT, "trace_events": 10_000_000},
     "link": {"queued_frames": INT32_MAX},
-    "device": {"block_size": 1 << 20, "num_blocks": INT32_MAX},
+    "device": {"block_size": 1 << 20, "num_blocks": INT32_MAX, "num_ranks": 64, "rank_timeout_s": 3600},
     "http": {"port": MAX_PORT},
 }
 

@@ -66,9 +66,11 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str = "cpu"  #: cpu or fake
     cores: str = ""  #: such as 0-1,3; all if empty
+    num_ranks: int = 1  #: cpu: processes that share the model (tensor parallel); must divide its heads and MLP columns
+    rank_timeout_s: float = 30.0  #: cpu: a rank that does not come within so long ends the group
     block_size: int = 64  #: tokens per KV block
     num_blocks: int = 0  #: KV blocks; from `kv_bytes` if 0
-    kv_bytes: int = 1 << 30  #: memory for KV where `num_blocks` is 0
+    kv_bytes: int = 1 << 30  #: memory for KV, of each rank, where `num_blocks` is 0
     dtype: str = ""  #: of weights and KV; the device's own choice if empty
     max_model_len: int = 0  #: tokens of one sequence; the model's own bound if 0
     step_time_s: float = 0.0  #: fake: how long a step lasts at least

@@ -15,6 +15,7 @@ from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.model.folder import read_model_info
 
 if TYPE_CHECKING:
+    from baton.services.executor.engine.devices.cpu import CpuDevice
     from baton.services.executor.engine.models.config import DecoderConfig
 
 DeviceKind = Literal["cpu", "fake"]
@@ -74,13 +75,17 @@ def _load_fake(model_folder: Path | None, num_blocks: int, block_size: int) -> F
 
 def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int) -> Device[Any]:
     """torch is imported here, so that processes with a fake device start without it."""
-    import torch
-
     from baton.services.executor.engine.devices.cpu import CpuDevice
 
     if num_blocks < 1:
         raise Incompatible(f"device.kv_bytes: KV memory holds no block of {layout.block_bytes} bytes")
     device = CpuDevice(folder, config, layout, num_blocks, num_threads)
-    # With native kernels torch only looks up embeddings: its threads would spin beside those that compute.
-    torch.set_num_threads(1 if device.is_native else num_threads)
+    limit_torch_threads(device, num_threads)
     return device
+
+
+def limit_torch_threads(device: CpuDevice, num_threads: int) -> None:
+    """With native kernels torch only looks up embeddings: its threads would spin beside those that compute."""
+    import torch
+
+    torch.set_num_threads(1 if device.is_native else num_threads)

@@ -49,12 +49,15 @@ class SequenceTable:
 
     Threads of two lanes may call `apply` at once. What it returns is the lane's own until the step is done: a sequence
     is named by one lane at a time.
+
+    `samples`: whether tokens are chosen here, so that grammars are of interest.
     """
 
-    def __init__(self, block_size: int, num_blocks: int, vocab_size: int) -> None:
+    def __init__(self, block_size: int, num_blocks: int, vocab_size: int, *, samples: bool = True) -> None:
         self._block_size = block_size
         self._num_blocks = num_blocks
         self._vocab_size = vocab_size
+        self._samples = samples
         self._by_id: dict[int, DeviceSequence] = {}
         self._lock = Lock()  #: held while the table is read or changed, never while anything is computed
         self.masks: GrammarMasks | None = None  #: without it, plans with grammars are rejected
@@ -103,7 +106,7 @@ class SequenceTable:
                 raise PlanRejected(f"step {plan.step_id} adds sequence {seq_id} twice")
             if len(sequence.tokens) and not 0 <= min(sequence.tokens) <= max(sequence.tokens) < self._vocab_size:
                 raise PlanRejected(f"sequence {seq_id} has a token outside [0, {self._vocab_size})")
-            if sequence.sampling.grammar and self.masks is None:
+            if sequence.sampling.grammar and self.masks is None and self._samples:
                 raise PlanRejected(f"sequence {seq_id} has a grammar: the model's tokenizer cannot be used with one")
         for copy in plan.copies:
             if not (0 <= copy.source < self._num_blocks and 0 <= copy.destination < self._num_blocks):

@@ -16,6 +16,7 @@ import torch
 from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPlan, StepResult
 from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
+from baton.services.executor.engine.collective import RankGroup
 from baton.services.executor.engine.devices.host import HostQueue
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.kernels.native import choose_team, is_supported
@@ -23,6 +24,7 @@ from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
 from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.decoder import Decoder
 from baton.services.executor.engine.models.native_decoder import NativeDecoder
+from baton.services.executor.engine.models.shard import WHOLE
 from baton.services.executor.engine.models.weights import DecoderWeights
 from baton.services.executor.engine.prompt_scores import score_prompt
 from baton.services.executor.engine.sampler import sample_rows
@@ -30,10 +32,19 @@ from baton.services.executor.engine.sequences import DeviceSequence, SequenceTab
 
 
 class CpuDevice(HostQueue):
-    """One decoder, its weights and its KV memory on the host."""
+    """One decoder, its weights and its KV memory on the host; or one rank's part of them.
+
+    `config` and `layout` are those of the part. A rank's sampling is that of the first one: others only follow.
+    """
 
     def __init__(
-        self, folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int
+        self,
+        folder: Path,
+        config: DecoderConfig,
+        layout: KvLayout,
+        num_blocks: int,
+        num_threads: int,
+        group: RankGroup | None = None,
     ) -> None:
         super().__init__()
         self._lane_cores: tuple[frozenset[int], ...] = ()
@@ -42,14 +53,15 @@ class CpuDevice(HostQueue):
         self.vocab_size = config.vocab_size
         self.max_model_len = config.max_model_len
         self.cache = KvCache(layout, num_blocks)
-        weights = DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype])
+        shard, add_up = (WHOLE, None) if group is None else (group.shard, group.add_up)
+        weights = DecoderWeights(folder, config, TORCH_DTYPES[layout.dtype], shard)
         self.decoder: Decoder | NativeDecoder
         self.is_native = is_supported(layout, config.num_heads) and not config.logit_round_bits
         if self.is_native:
-            self.decoder = NativeDecoder(config, weights, self.cache, num_threads)
+            self.decoder = NativeDecoder(config, weights, self.cache, num_threads, add_up=add_up)
         else:
-            self.decoder = Decoder(config, weights, self.cache)
-        self._sequences = SequenceTable(layout.block_size, num_blocks, config.vocab_size)
+            self.decoder = Decoder(config, weights, self.cache, add_up)
+        self._sequences = SequenceTable(layout.block_size, num_blocks, config.vocab_size, samples=shard.is_first)
 
     @property
     def kv_base_address(self) -> int:
@@ -75,6 +87,7 @@ class CpuDevice(HostQueue):
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
         sequences = self._sequences.apply(plan)
+        self.begin(plan)
         with torch.inference_mode():
             for copy in plan.copies:
                 self.cache.copy(copy)
@@ -89,10 +102,17 @@ class CpuDevice(HostQueue):
     def close(self) -> None:
         """Nothing runs after `launch`; memory goes with the object."""
 
+    def begin(self, plan: StepPlan) -> None:
+        """Of ranks: a plan that was accepted here is about to be computed."""
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """All layers of the step."""
+        return self.decoder.forward(batch)
+
     def _compute(
         self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
     ) -> tuple[ItemResult, ...]:
-        hidden = self.decoder.forward(batch)
+        hidden = self.forward(batch)
         scores = self._score(items, sequences, batch, hidden)
         logits = self.decoder.logits(hidden[torch.from_numpy(batch.sample_rows)])
         sampling = [(item, sequence) for item, sequence in zip(items, sequences, strict=True) if item.num_samples]

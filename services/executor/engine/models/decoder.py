@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 
@@ -12,14 +14,20 @@ from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.rope import rope_table, rotate
 from baton.services.executor.engine.models.weights import DecoderWeights, LayerWeights
 
+AddUp = Callable[[torch.Tensor], torch.Tensor]
+"""What a rank's part of a layer's output is, summed over all ranks."""
+
 
 class Decoder:
-    """Computes any `DecoderConfig` in any dtype with torch operations."""
+    """Computes any `DecoderConfig` in any dtype with torch operations. `add_up`: this is one rank of several."""
 
-    def __init__(self, config: DecoderConfig, weights: DecoderWeights, cache: KvCache) -> None:
+    def __init__(
+        self, config: DecoderConfig, weights: DecoderWeights, cache: KvCache, add_up: AddUp | None = None
+    ) -> None:
         self.config = config
         self._weights = weights
         self._cache = cache
+        self._add_up = add_up or _alone
         self._rope = rope_table(config.rope, config.head_dim, config.max_model_len, cache.memory.dtype)
         self._num_q = config.num_heads * config.head_dim
         self._num_kv = config.num_kv_heads * config.head_dim
@@ -51,9 +59,9 @@ class Decoder:
     ) -> torch.Tensor:
         qkv = linear(self._norm(hidden, layer.input_norm), layer.qkv, layer.qkv_bias)
         attended = self._attend(qkv, layer, kv_layer, batch, step)
-        hidden = hidden + linear(attended, layer.output, layer.output_bias)
+        hidden = hidden + self._add_up(linear(attended, layer.output, layer.output_bias))
         gate, up = linear(self._norm(hidden, layer.mlp_norm), layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-        return hidden + linear(silu(gate) * up, layer.down, layer.down_bias)
+        return hidden + self._add_up(linear(silu(gate) * up, layer.down, layer.down_bias))
 
     def _attend(
         self, qkv: torch.Tensor, layer: LayerWeights, kv_layer: int, batch: Batch, step: _StepTensors
@@ -77,6 +85,10 @@ class Decoder:
                 queries[step.decode_rows], self._cache, kv_layer, step.decode_tables, step.decode_lengths
             )
         return attended.flatten(1)
+
+
+def _alone(part: torch.Tensor) -> torch.Tensor:
+    return part
 
 
 class _StepTensors:

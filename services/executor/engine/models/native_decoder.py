@@ -15,6 +15,7 @@ from baton.services.executor.engine.kernels.native import (
 )
 from baton.services.executor.engine.kv_cache import KvCache
 from baton.services.executor.engine.models.config import DecoderConfig
+from baton.services.executor.engine.models.decoder import AddUp
 from baton.services.executor.engine.models.rope import rope_table
 from baton.services.executor.engine.models.weights import DecoderWeights, LayerWeights
 
@@ -33,7 +34,7 @@ class _PackedLayer:
 
 
 class NativeDecoder:
-    """`which`: the instruction set; by default the widest."""
+    """`which`: the instruction set; by default the widest. `add_up`: this is one rank of several."""
 
     def __init__(
         self,
@@ -42,8 +43,10 @@ class NativeDecoder:
         cache: KvCache,
         num_threads: int,
         which: int | None = None,
+        add_up: AddUp | None = None,
     ) -> None:
         self.config = config
+        self._add_up = add_up
         self._which = best_set() if which is None else which
         self._num_threads = num_threads
         self._rope = rope_table(config.rope, config.head_dim, config.max_model_len, torch.float32)
@@ -77,6 +80,11 @@ class NativeDecoder:
         """`hidden` [num_tokens, hidden_size] is the residual stream, changed in place."""
         qkv = layer.qkv(self._norm(hidden, layer.input_norm), self._num_threads)
         self._attention.rope_store(kv_layer, qkv, self._rope, step, layer.norms, self.config.norm_eps)
-        layer.output(self._attention.attend(kv_layer, qkv, step), self._num_threads, added_to=hidden)
-        gated = layer.gate_up(self._norm(hidden, layer.mlp_norm), self._num_threads)
-        layer.down(gated, self._num_threads, added_to=hidden)
+        self._add(hidden, layer.output, self._attention.attend(kv_layer, qkv, step))
+        self._add(hidden, layer.down, layer.gate_up(self._norm(hidden, layer.mlp_norm), self._num_threads))
+
+    def _add(self, hidden: torch.Tensor, matrix: PackedLinear, rows: torch.Tensor) -> None:
+        if self._add_up is None:
+            matrix(rows, self._num_threads, added_to=hidden)
+        else:
+            hidden += self._add_up(matrix(rows, self._num_threads))

@@ -1,0 +1,145 @@
+"""One executor's device over several ranks: the first decides and samples, the others follow its orders.
+
+An order is a plan and the tokens that the plans before it sampled, encoded once by the first rank. Every rank takes it
+into a chain of digests, and before anything is computed all ranks compare step number and chain: a rank that missed an
+order, took one twice or read another one differs from then on.
+
+A step that is proven on the first rank is proven on all: it has every rank's part of the last sum, and a rank writes
+its KV before it gives that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import torch
+
+from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
+from baton.core.layout import KvLayout
+from baton.services.executor.engine.batch import Batch
+from baton.services.executor.engine.collective import DIGEST_BYTES, GroupBroken, RankGroup
+from baton.services.executor.engine.devices.cpu import CpuDevice
+from baton.services.executor.engine.devices.host import HostCompletion
+from baton.services.executor.engine.models.config import DecoderConfig
+from baton.services.executor.engine.sequences import DeviceSequence
+
+
+class RankOrder(msgspec.Struct, frozen=True, array_like=True):
+    """What the first rank tells the others for each step."""
+
+    plan: StepPlan
+    sampled: tuple[tuple[int, int], ...]  #: (seq_id, token) that the step before appended
+
+
+_ORDERS = msgspec.msgpack.Decoder(RankOrder)
+
+
+class RankDevice(CpuDevice):
+    """What both kinds of rank share: the chain of orders."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: DecoderConfig,
+        layout: KvLayout,
+        num_blocks: int,
+        num_threads: int,
+        group: RankGroup,
+    ) -> None:
+        super().__init__(folder, config, layout, num_blocks, num_threads, group)
+        self.group = group
+        self._chain = _digest(layout.fingerprint(), num_blocks.to_bytes(8, "little"))
+
+    def meet(self, store: Path) -> None:
+        """Join the other ranks, which have loaded the same model in the same geometry. Raises GroupBroken."""
+        self.group.connect(store)
+        self.group.agree(-1, self._chain)
+
+    def _agree(self, plan: StepPlan, order: bytes) -> None:
+        self._chain = _digest(self._chain, order)
+        self.group.agree(plan.step_id, self._chain)
+
+    def launch(self, plan: StepPlan) -> None:
+        super().launch(plan)
+        if not plan.items:  # no sum has shown that the other ranks have done it
+            self.group.agree(plan.step_id, self._chain)
+
+
+class GroupDevice(RankDevice):
+    """The first rank. `tell` gives an order to all others and may raise OSError; `end` ends them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: DecoderConfig,
+        layout: KvLayout,
+        num_blocks: int,
+        num_threads: int,
+        group: RankGroup,
+        tell: Callable[[bytes], None],
+        end: Callable[[], None],
+    ) -> None:
+        super().__init__(folder, config, layout, num_blocks, num_threads, group)
+        self._tell = tell
+        self._end = end
+        self._sampled: list[tuple[int, int]] = []  #: what the other ranks do not know yet
+
+    def begin(self, plan: StepPlan) -> None:
+        self.group.check()
+        order = msgspec.msgpack.encode(RankOrder(plan, tuple(self._sampled)))
+        self._sampled.clear()
+        try:
+            self._tell(order)
+        except OSError as error:
+            self.group.break_off(f"a rank takes no orders: {error}")
+            raise GroupBroken(self.group.broken) from error
+        self._agree(plan, order)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """A layer that fails here leaves the other ranks in the middle of the step."""
+        try:
+            return super().forward(batch)
+        except Exception as error:
+            self.group.break_off(f"the first rank left the step: {error}")
+            raise
+
+    def store(self, result: StepResult) -> None:
+        self._sampled += [(item.seq_id, item.sampled[0].token) for item in result.items if item.sampled]
+        super().store(result)
+
+    def record(self, completion: HostCompletion) -> None:
+        """Of a broken group nothing can be proven."""
+        self.group.check()
+        super().record(completion)
+
+    def close(self) -> None:
+        self._end()
+
+
+class FollowerDevice(RankDevice):
+    """Any other rank: computes its part of each order and samples nothing."""
+
+    def follow(self, order: bytes) -> None:
+        """Compute one order. Whatever it raises, the rank has to end."""
+        told = _ORDERS.decode(order)
+        for seq_id, token in told.sampled:
+            self._sequences[seq_id].tokens.append(token)
+        self._order = order
+        self.launch(told.plan)
+        self.collect(told.plan.step_id)
+
+    def begin(self, plan: StepPlan) -> None:
+        self._agree(plan, self._order)
+
+    def _compute(
+        self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
+    ) -> tuple[ItemResult, ...]:
+        self.forward(batch)
+        return ()
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=DIGEST_BYTES).digest()
