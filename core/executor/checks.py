@@ -62,6 +62,7 @@ def gauges(state: ExecutorState) -> dict[str, float]:
         "transfers_quarantined": sum(t.status is Transfer.QUARANTINED for t in state.incoming.values()),
         "parked_tokens": state.parked_tokens,
         "receives_early": len(state.early),
+        "transfers_waiting_to_share": len(state.sharers),
         "draining": float(state.draining),
     }
     values |= state.pace.gauges()
@@ -90,6 +91,7 @@ def check_invariants(state: ExecutorState) -> None:
     state.memory.check_invariants()
     _check_blocks(state)
     _check_groups(state)
+    _check_sharers(state)
     _check_windows(state)
 
 
@@ -138,6 +140,27 @@ def _check_groups(state: ExecutorState) -> None:
         raise InvariantViolated(f"{state.parked_tokens} tokens parked, {parked} known")
 
 
+def _check_sharers(state: ExecutorState) -> None:
+    """Whoever receives KV has a transfer, or waits for one that is open; who brings which block is known exactly."""
+    opens = [t for t in state.incoming.values() if t.status in (Transfer.OPEN, Transfer.SEALED)]
+    for transfer in state.incoming.values():
+        if transfer.sharers and transfer not in opens:
+            raise InvariantViolated(f"transfer {transfer.transfer_id} is over and {len(transfer.sharers)} wait for it")
+    for block_hash, transfer in state.arriving.items():
+        if transfer not in opens or block_hash not in transfer.hashes:
+            raise InvariantViolated(f"block {block_hash.hex()} does not come by transfer {transfer.transfer_id}")
+    for group in state.groups.values():
+        sharer = state.sharers.get(group.work_id)
+        if (group.kind is Kind.DECODE and group.incoming is None) != (sharer is not None):
+            raise InvariantViolated(f"{group.work_id} has a transfer and waits for one, or neither")
+        if sharer is None:
+            continue
+        if sharer.carrier is None or sharer.carrier not in opens or sharer not in sharer.carrier.sharers:
+            raise InvariantViolated(f"{group.work_id} waits for a transfer that is over")
+    if not state.sharers.keys() <= state.groups.keys():
+        raise InvariantViolated("an attempt waits for blocks and is over")
+
+
 def _check_windows(state: ExecutorState) -> None:
     in_flight = 0
     for life, transport in state.transports.items():
@@ -149,5 +172,7 @@ def _check_windows(state: ExecutorState) -> None:
         if count > 1 and total > state.config.window_bytes:
             raise InvariantViolated(f"{total} bytes in flight to {life}, the window has {state.config.window_bytes}")
         in_flight += total
+    if len(state.pieces) > 1 and state.posted_bytes > state.config.total_window_bytes:
+        raise InvariantViolated(f"{state.posted_bytes} bytes in flight of {state.config.total_window_bytes}")
     if in_flight > state.posted_bytes:
         raise InvariantViolated(f"{state.posted_bytes} bytes posted, {in_flight} known")

@@ -12,7 +12,19 @@ from typing import Any
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Wake
-from baton.core.executor import checks, gate, launch, ownership, placing, pressure, receiver, tokens, transports, writer
+from baton.core.executor import (
+    checks,
+    gate,
+    launch,
+    ownership,
+    placing,
+    pressure,
+    receiver,
+    sharing,
+    tokens,
+    transports,
+    writer,
+)
 from baton.core.executor import events as ev
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
@@ -243,13 +255,16 @@ class ExecutorCore:
 
     def _finish_turn(self) -> None:
         state = self.state
+        if state.sharers:
+            sharing.go_on(state)
         writer.post_ready(state)
-        while len(state.steps) < state.config.num_queued_steps:
-            pressure.make_room(state)
-            draft = gate.next_step(state)
-            if not draft.items:
-                break
-            launch.launch(state, draft)
+        for lane, steps in enumerate(state.lanes):
+            while len(steps) < state.config.num_queued_steps:
+                pressure.make_room(state)
+                draft = gate.next_step(state, lane)
+                if not draft.items:
+                    break
+                launch.launch(state, draft, lane)
         self._tell_scheduler()
         self._flush()
         self._set_wake()
@@ -284,6 +299,7 @@ class ExecutorCore:
         wakes = [left_at + state.config.router_silence_s for left_at in state.router_left_at.values()]
         wakes += [t.retry_at for t in state.transports.values() if t.is_closed and t.retry_at is not None]
         wakes += [early.expires_at for early in state.early.values()]
+        wakes += [sharer.until for sharer in state.sharers.values()]
         if state.deadlines.first is not None:
             wakes.append(state.deadlines.first)
         if state.routers:

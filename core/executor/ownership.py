@@ -38,12 +38,11 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     sequence.move(Compute.ENDED)
     state.running.pop(sequence.seq_id, None)
     state.leave_queue(sequence.seq_id)
-    if sequence.on_device:
-        state.dropped.append(sequence.seq_id)
     _cancel_copy(state, sequence)
     _release_if_free(state, sequence)
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
+        state.sharers.pop(group.work_id, None)
         _tell_marks(state, group)
         count_prompt_tokens(state, group, 0)
         state.tell_scheduler(Ended(group.work_id))
@@ -97,6 +96,8 @@ def _release_if_free(state: ExecutorState, sequence: Sequence) -> None:
         return
     if state.sequences.pop(sequence.seq_id, None) is None:
         raise InvariantViolated(f"sequence {sequence.seq_id} is released twice")
+    if sequence.on_device:  # all that was launched with it is done, in every lane: any next plan may tell the device
+        state.dropped.append(sequence.seq_id)
     state.memory.pool.release(sequence.block_ids.tobytes())
     sequence.block_ids = array("i")
     state.memory.free_slot()

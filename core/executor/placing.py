@@ -6,7 +6,7 @@ from array import array
 
 from baton.core.errors import Reason
 from baton.core.events import Note
-from baton.core.executor import ownership, pairing, receiver, tokens, writer
+from baton.core.executor import ownership, pairing, receiver, sharing, tokens, writer
 from baton.core.executor.sequence import Kind, Sequence, SequenceGroup
 from baton.core.executor.state import EarlyReceive, ExecutorState
 from baton.core.executor.tokens import HASH_BYTES
@@ -38,7 +38,8 @@ def on_run(state: ExecutorState, message: m.Run) -> None:
 
 
 def on_decode(state: ExecutorState, message: m.Decode) -> None:
-    """Reserve everything, name the blocks to the writer. Nothing is decided later about its memory (W2)."""
+    """Reserve everything; name the blocks to the writer, now or when another transfer has brought some of them (P14).
+    Nothing is decided later about its memory (W2)."""
     group = _admit(state, message, Kind.DECODE)
     if group is None:
         return
@@ -54,7 +55,7 @@ def on_decode(state: ExecutorState, message: m.Decode) -> None:
     group.first.hashes = bytearray(chain)
     group.first.num_published = num_hits
     group.num_cached = num_hits * size
-    receiver.open_transfer(state, group, message.prefill, num_hits)
+    sharing.receive(state, group, message.prefill)
 
 
 def on_receive(state: ExecutorState, peer: Peer, message: m.Receive) -> None:

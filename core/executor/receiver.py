@@ -5,10 +5,13 @@ Every path by which KV enters this executor comes through `open_transfer` (W12).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from baton.core.errors import Reason
 from baton.core.executor import ownership, pairing, tokens
 from baton.core.executor.sequence import SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
+from baton.core.executor.tokens import HASH_BYTES
 from baton.core.executor.transfers import Incoming, Link
 from baton.core.ids import Life, Peer
 from baton.core.wire import messages as m
@@ -19,9 +22,15 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     num_prompt_blocks = state.layout.blocks_for(group.work.num_tokens)
     ids = group.first.block_ids[num_held_blocks:num_prompt_blocks]
     generation = state.transports[life].generation
-    transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids))
+    hashes = b""
+    if state.config.share_wait_s > 0:
+        num_full = group.work.num_tokens // state.layout.block_size
+        hashes = bytes(group.first.hashes[num_held_blocks * HASH_BYTES : num_full * HASH_BYTES])
+    transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids), hashes)
     group.incoming = transfer
     state.incoming[transfer.transfer_id] = transfer
+    for block_hash in _each(hashes):
+        state.arriving.setdefault(block_hash, transfer)
     ownership.own(group.first)
     state.tell(
         life,
@@ -81,6 +90,7 @@ def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClos
         transfer.is_writer_over = True
         if transfer.status is not Transfer.QUARANTINED:
             transfer.move(Transfer.QUARANTINED)
+            _let_sharers_go(state, transfer)
     else:
         _release(state, transfer)
     ownership.end_group(state, group)
@@ -93,6 +103,7 @@ def give_up(state: ExecutorState, group: SequenceGroup) -> None:
     if transfer is None or transfer.status not in (Transfer.OPEN, Transfer.SEALED):
         return
     transfer.move(Transfer.QUARANTINED)
+    _let_sharers_go(state, transfer)
     state.counters["quarantined_transfers"] += 1
     state.tell(transfer.peer, m.CloseTransfer(transfer.transfer_id))
     pairing.update_drive(state, transfer.peer)
@@ -108,6 +119,9 @@ def on_peer_lost(state: ExecutorState, life: Life) -> None:
             ownership.note_failure(state, group, Reason.PEER_LOST, life.name)
         give_up(state, group)
         ownership.end_group(state, group)
+    for sharer in [s for s in state.sharers.values() if s.writer == life]:
+        ownership.note_failure(state, sharer.group, Reason.PEER_LOST, life.name)
+        ownership.end_group(state, sharer.group)
 
 
 def ask_again(state: ExecutorState, life: Life) -> None:
@@ -173,10 +187,25 @@ def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:
     _release(state, transfer)  # last: a first choice that was stopped lends its blocks to the others until here
 
 
+def _let_sharers_go(state: ExecutorState, transfer: Incoming) -> None:
+    """What it was to bring is here, or does not come by it any more."""
+    for block_hash in _each(transfer.hashes):
+        if state.arriving.get(block_hash) is transfer:
+            del state.arriving[block_hash]
+    for sharer in transfer.sharers:
+        sharer.carrier = None
+    transfer.sharers = []
+
+
+def _each(hashes: bytes) -> Iterator[bytes]:
+    return (hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES))
+
+
 def _release(state: ExecutorState, transfer: Incoming) -> None:
     """Nothing can be written into its blocks any more; the group's own reference remains."""
     was_full = pairing.quarantine_is_full(state, transfer.peer)
     transfer.move(Transfer.CLOSED)
+    _let_sharers_go(state, transfer)
     del state.incoming[transfer.transfer_id]
     pairing.update_drive(state, transfer.peer)
     ownership.disown(state, transfer.group.first)

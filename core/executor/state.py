@@ -16,7 +16,7 @@ from baton.core.executor.outbox import Outbox
 from baton.core.executor.pace import StepPace
 from baton.core.executor.sequence import Sequence, SequenceGroup
 from baton.core.executor.steps import CopyBlock, StepPlan
-from baton.core.executor.transfers import Incoming, Outgoing, Transport
+from baton.core.executor.transfers import Incoming, Outgoing, Sharer, Transport
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.kv.ready_queue import ReadyQueue
 from baton.core.layout import KvLayout
@@ -25,7 +25,8 @@ from baton.core.wire.messages import Receive
 
 
 class PendingCopy:
-    """A block copy that goes with the next launched step; it owns the blocks of both sequences until then."""
+    """A block copy that goes with the next launched step that decodes or may; until then it owns the blocks of both
+    sequences."""
 
     __slots__ = ("copy", "destination", "source")
 
@@ -64,6 +65,13 @@ class LaunchedStep:
         self.num_decodes = num_decodes  #: items that decode
         self.num_activated = num_activated  #: of these, in their first decode step
 
+    @property
+    def kind(self) -> str:
+        """By what counters name it."""
+        if self.num_decodes == len(self.plan.items):
+            return "decode"
+        return "mixed" if self.num_decodes else "prefill"
+
 
 def _histograms(role: Role) -> dict[str, Histogram]:
     """How long attempts stay between two of their stages on this executor (see `marks`)."""
@@ -101,12 +109,14 @@ class ExecutorState:
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
         self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
-        self.steps: deque[LaunchedStep] = deque()
+        self.lanes: list[deque[LaunchedStep]] = [deque() for _ in range(config.num_lanes)]
         self.copies: list[PendingCopy] = []
-        self.dropped: list[int] = []  #: seq_ids that the device is to forget with the next plan
+        self.dropped: list[int] = []  #: seq_ids that the device is to forget with the next plan; no step names them
         self.outbox = Outbox()
         self.transports: dict[Life, Transport] = {}
         self.incoming: dict[int, Incoming] = {}  #: receiving end: by transfer id, until closed
+        self.arriving: dict[bytes, Incoming] = {}  #: receiving end: hash of a block → the open transfer that brings it
+        self.sharers: dict[AttemptId, Sharer] = {}  #: receiving end: who waits for blocks of another's transfer
         self.outgoing: dict[tuple[Life, int], Outgoing] = {}  #: writing end: until closed
         self.pieces: dict[int, Outgoing] = {}  #: pieces with the transfer thread
         self.early: dict[AttemptId, EarlyReceive] = {}  #: writing end: Receives whose Prefill has not come yet
@@ -133,6 +143,18 @@ class ExecutorState:
         self._next_transfer_id = 0
         self._next_piece_id = 0
         self._next_step_id = 0
+
+    @property
+    def steps(self) -> list[LaunchedStep]:
+        """With the device, in all lanes, in the order of their launch."""
+        if not self.overlaps:
+            return list(self.lanes[0])
+        return sorted([step for lane in self.lanes for step in lane], key=lambda step: step.plan.step_id)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether steps of prompts have a lane of their own, beside that of decodes."""
+        return len(self.lanes) > 1
 
     def note_demand(self, sequence: Sequence) -> None:
         """Where the ready queue looks for it: 1 for what yields to parked prompts, 0 for what may always go."""

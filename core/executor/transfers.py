@@ -80,6 +80,19 @@ class Outgoing(_Status):
         self.close_reason: Reason | None = None  #: why it was given up; None: every choice ended with its first token
 
 
+class Sharer:
+    """Receiving end: an attempt that holds its memory and waits, before its writer hears of it, for what another
+    attempt's transfer brings of its prompt."""
+
+    __slots__ = ("carrier", "group", "until", "writer")
+
+    def __init__(self, group: SequenceGroup, writer: Life, carrier: Incoming, until: float) -> None:
+        self.group = group
+        self.writer = writer
+        self.carrier: Incoming | None = carrier  #: None: it is over, whatever became of it
+        self.until = until  #: fixed when it first waits
+
+
 class Incoming(_Status):
     """Receiving end. Owns the first sequence's blocks until nothing can be written into them any more."""
 
@@ -87,16 +100,20 @@ class Incoming(_Status):
         "first_tokens",
         "generation",
         "group",
+        "hashes",
         "is_writer_over",
         "landed",
         "num_blocks",
         "num_chunks",
         "peer",
         "posted",
+        "sharers",
         "transfer_id",
     )
 
-    def __init__(self, transfer_id: int, peer: Life, generation: int, group: SequenceGroup, num_blocks: int) -> None:
+    def __init__(
+        self, transfer_id: int, peer: Life, generation: int, group: SequenceGroup, num_blocks: int, hashes: bytes
+    ) -> None:
         super().__init__()
         self.transfer_id = transfer_id
         self.peer = peer
@@ -104,6 +121,8 @@ class Incoming(_Status):
         self.is_writer_over = False  #: the writer posts no more, but what it posted may land until that agent is closed
         self.group = group
         self.num_blocks = num_blocks  #: blocks that the writer may touch
+        self.hashes = hashes  #: 16 bytes for each full block of them, if others may wait for these
+        self.sharers: list[Sharer] = []  #: who waits for some of them, those that have ended included
         self.posted: set[int] = set()
         self.landed: set[int] = set()
         self.num_chunks: int | None = None

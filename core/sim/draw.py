@@ -111,11 +111,12 @@ def _with_grammars(rng: Random, scenario: Scenario) -> Scenario:
 
 
 def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
-    """Executors whose windows follow what they measure, and some whose windows are fixed."""
+    """Some windows are fixed, the others follow what is measured; some executors never wait for shared blocks."""
     executors = []
     for spec in scenario.executors:
         window = rng.choice(("adaptive", "adaptive", "fixed"))
-        executors.append(replace(spec, config=replace(spec.config, window=window)))
+        share_wait_s = rng.choice((0.0, 5e-3, 0.5, 0.5))
+        executors.append(replace(spec, config=replace(spec.config, window=window, share_wait_s=share_wait_s)))
     return replace(scenario, executors=tuple(executors))
 
 

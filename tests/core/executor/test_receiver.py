@@ -199,7 +199,7 @@ def test_quarantine_is_bounded_and_closes_the_pair_until_it_is_proven():
 
 
 def test_sch_04_received_blocks_are_found_by_others_only_when_they_have_landed():
-    rig = decoder()
+    rig = decoder(share_wait_s=0.0)
     rig.decode(1, work(prompt(12)), P)
     rig.hear(P, m.ChunkPosted(1, 0, 256))
     assert the(rig.decode(2, work(prompt(12)), P), m.Receive).first_block == 0
