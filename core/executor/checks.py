@@ -8,6 +8,7 @@ from baton.core.errors import InvariantViolated
 from baton.core.executor.sequence import Compute, Kind, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.transfers import Link
+from baton.core.ids import Role
 from baton.core.wire.messages import ExecutorInventory
 
 
@@ -80,8 +81,8 @@ def readiness(state: ExecutorState) -> str:
         return "no session with the scheduler"
     if not state.routers:
         return "no session with a router"
-    if state.own.role.runs_decode and state.own.role.name == "UNIFIED":
-        return ""
+    if state.own.role is Role.UNIFIED or (state.own.role is Role.DECODE and not state.peers):
+        return ""  # it needs nobody else; or there is nobody else, and it may have to compute all prompts
     if not any(transport.link is Link.READY for transport in state.transports.values()):
         return "no transport to another executor"
     return ""

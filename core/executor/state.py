@@ -87,6 +87,7 @@ def _histograms(role: Role) -> dict[str, Histogram]:
             "landed_to_activated_seconds": Histogram(SHORT_TIMES_S),
             "landed_to_scheduled_seconds": Histogram(SHORT_TIMES_S),
             "landed_to_scheduled_steps": Histogram((0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)),
+            "admitted_to_first_token_seconds": Histogram(TIMES_S),  # of prompts that it computes itself
         }
     return found
 

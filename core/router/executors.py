@@ -47,7 +47,9 @@ class Executors:
 
     def readiness(self) -> str:
         """Empty when a placed request would be heard of, else why not."""
-        roles = {peer.role for name, peer in self._named.items() if name in self._linked}
-        if Role.UNIFIED not in roles and not {Role.PREFILL, Role.DECODE} <= roles:
+        named = {peer.role for peer in self._named.values()}
+        linked = {peer.role for name, peer in self._named.items() if name in self._linked}
+        needed = {Role.DECODE, Role.PREFILL} if Role.PREFILL in named else {Role.DECODE}
+        if Role.UNIFIED not in linked and not needed <= linked:
             return "no pair of executors is linked"
         return "" if self._can_serve else "no pair of executors is ready"

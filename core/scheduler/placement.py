@@ -48,10 +48,7 @@ class Placement:
         prefills and decodes has room for all of it. Those that some decode executor has room beside come first."""
         best = self._least(waiting, [e for e in self._fleet if e.index not in barred and self._takes(waiting, e)])
         lenders = [d for d in self._fleet if self.lends(d) and d.index not in barred and self._holds(waiting, d)]
-        if self._predicts:
-            local = self._sooner(waiting, lenders, best)
-        else:
-            local = self._small(waiting, lenders)
+        local = self._sooner(waiting, lenders, best) if self._predicts else self._small(waiting, lenders)
         if local is not None or best is None:
             return local
         return Choice(best, self._why(best))

@@ -23,6 +23,7 @@ SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a st
 GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
 WINDOWS_SALT = 0x1F83D9ABFB41BD6B  #: and how the executors bound what is on its way
 LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
+PLACEMENT_SALT = 0xA54FF53A5F1D36F1  #: and where prompts are computed
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -78,6 +79,7 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_scores(Random(seed ^ SCORES_SALT), scenario)
     scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
     scenario = _with_windows(Random(seed ^ WINDOWS_SALT), scenario)
+    scenario = _with_placement(Random(seed ^ PLACEMENT_SALT), scenario)
     busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
     scenario = replace(scenario, busy_loop_s=busy_loop_s)
     emphasis = rng.random()
@@ -118,6 +120,20 @@ def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
         share_wait_s = rng.choice((0.0, 5e-3, 0.5, 0.5))
         executors.append(replace(spec, config=replace(spec.config, window=window, share_wait_s=share_wait_s)))
     return replace(scenario, executors=tuple(executors))
+
+
+def _with_placement(rng: Random, scenario: Scenario) -> Scenario:
+    """By which rule, and with which knob of that rule."""
+    placement = rng.choice(("predicted", "predicted", "by_tokens", "by_tokens", "always_pd"))
+    knobs: dict[str, float] = {}
+    if placement == "by_tokens":
+        knobs["local_prompt_tokens"] = rng.choice((1, scenario.block_size, 4 * scenario.block_size, 1 << 20))
+    elif placement == "predicted":
+        knobs["interruption_weight"] = rng.choice((0.0, 0.1, 1.0, 10.0))
+    strict_pd = rng.random() < 0.3
+    return replace(
+        scenario, scheduler=replace(scenario.scheduler, placement=placement, strict_pd=strict_pd, **knobs)
+    )
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:

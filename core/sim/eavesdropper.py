@@ -1,7 +1,8 @@
 """Listens to what executors say on the wire, and keeps what the world needs to judge: write grants and credit.
 
 It knows messages, not machines: a block that a decode executor names in a Receive may be written by that prefill
-executor, and by nobody else; the free credit of a process at rest is what it granted at its start.
+executor, and by nobody else; the free credit of a process at rest is what it granted at its start; a decode executor is
+told to compute only the prompts that the rule of placement leaves to it.
 """
 
 from __future__ import annotations
@@ -15,21 +16,46 @@ from baton.core.ids import Life, Role
 from baton.core.session.node import FrameArrived
 from baton.core.sim.device import unpack
 from baton.core.sim.env import Env
+from baton.core.sim.oracle import START_UP_S
 from baton.core.sim.process import Process
+from baton.core.sim.scenario import Scenario
 from baton.core.wire import frames as f
 from baton.core.wire.codec import decode_message
-from baton.core.wire.messages import ExecutorInventory, Receive
+from baton.core.wire.messages import ExecutorInventory, Receive, Run
 
 
 class Eavesdropper:
     """See the module."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, scenario: Scenario, fault_kinds: set[str]) -> None:
         self._env = env
+        self._rule = scenario.scheduler
+        self._has_pairs = any(spec.role is Role.PREFILL for spec in scenario.executors)
+        self._fault_kinds = fault_kinds  #: what has gone wrong so far
         self._transfers: set[tuple[Life, int]] = set()  #: grants that were seen: a repeated one changes nothing
         self.first_credit: dict[Life, tuple[int, int]] = {}  #: blocks and slots of each life's first inventory
         self.last_inventory: dict[Life, ExecutorInventory] = {}
         self.wants_inventories = False
+
+    def hear(self, process: Process, event: FrameArrived) -> None:
+        """A frame reaches a process: what the scheduler tells an executor that decodes for others."""
+        if process.role is not Role.DECODE or event.link != "scheduler":
+            return
+        try:
+            messages = _messages(event.data, Role.SCHEDULER, process.role)
+        except BadMessage:
+            return  # spoiled on its way
+        for message in messages:
+            if isinstance(message, Run):
+                self._check_rule(process, message)
+
+    def _check_rule(self, process: Process, message: Run) -> None:
+        """By the fixed rule only what no prefill executor is there for; by the strict one not even that."""
+        self._env.counters["prompts computed where they decode"] += 1
+        rule = self._rule
+        may_fall_back = not rule.strict_pd and (self._env.time.now < START_UP_S or bool(self._fault_kinds))
+        if rule.placement == "always_pd" and self._has_pairs and not may_fall_back:
+            self._env.fail("prompts are computed where the rule says", f"{process.identity}: {message.id}, {rule}")
 
     def listen(self, process: Process, link: str, data: bytes) -> None:
         """An executor hands these bytes to its socket."""

@@ -61,7 +61,7 @@ class World:
         self.wiring: Wiring = make_wiring(scenario, self.layout)
         self.network = Network(self.env, scenario.latency_s, scenario.max_unread)
         self.oracle = Oracle(self.env, scenario)
-        self.ears = Eavesdropper(self.env)
+        self.ears = Eavesdropper(self.env, scenario, self.oracle.fault_kinds)
         self.observer = Observer(self.env)
         self.processes: dict[str, Process] = {}  #: name → its newest life
         self.num_events = 0
@@ -222,6 +222,7 @@ class World:
         kind = type(event)
         if kind is FrameArrived:
             self.digest = zlib.crc32(event.data, self.digest)
+            self.ears.hear(process, event)
         elif kind is e.PieceLanded or kind is e.PieceFailed:
             process.transfer_of().heard(event.piece_id, kind is e.PieceLanded)
         elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:

@@ -17,7 +17,7 @@ from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, ExecutorRig, 
 
 CONFIGS = (ExecutorConfig, SchedulerConfig, RouterConfig)
 UNITS = ("_tokens", "_bytes", "_s", "_blocks", "_steps", "_slots", "_budget", "_queued", "_ahead", "_reserve", "_slack")
-UNITS += ("_ms", "_fill", "_high", "_low", "_share")
+UNITS += ("_ms", "_fill", "_high", "_low", "_share", "_weight")
 COUNTS = ("max_streams", "max_attempts", "max_queued", "steps_ahead", "num_slots", "num_queued_steps")
 
 
@@ -27,6 +27,8 @@ def test_c23_every_knob_has_a_unit_or_counts_something_and_a_finite_default(conf
         if field.type is str:  # one of a few words
             with pytest.raises(ValueError, match=field.name):
                 config(**{field.name: "something else"}).validate()
+            continue
+        if field.type is bool:
             continue
         assert field.name.endswith(UNITS) or field.name in COUNTS, field.name
         assert isinstance(field.default, (int, float)), field.name
@@ -49,6 +51,11 @@ BAD += [(SchedulerConfig, {name: 0}) for name in ("max_queued", "steps_ahead", "
 BAD += [(SchedulerConfig, {name: value}) for name in ("bypass_s", "handoff_slack") for value in (math.nan, math.inf)]
 BAD += [(ExecutorConfig, {"handoff_lead_steps": value}) for value in (math.nan, math.inf)]
 BAD += [(ExecutorConfig, {"handoff_lead_steps": -1.0}), (SchedulerConfig, {"handoff_slack": 1.5})]
+BAD += [(SchedulerConfig, {"interruption_weight": value}) for value in (-1.0, math.nan, math.inf)]
+BAD += [(SchedulerConfig, {"local_prompt_tokens": value}) for value in (-1, 100)]
+BAD += [(SchedulerConfig, {"local_prompt_tokens": 100, "placement": "always_pd"})]
+BAD += [(SchedulerConfig, {"interruption_weight": 2.0, "placement": "always_pd"})]
+BAD += [(SchedulerConfig, {"local_prompt_tokens": 0, "placement": "by_tokens"})]
 BAD += [(RouterConfig, {name: 0}) for name in ("max_streams", "max_attempts", "settle_s")]
 
 

@@ -14,6 +14,7 @@ from baton.core.errors import BadMessage, Reason
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.wire import messages as m
 from baton.core.wire.codec import decode_message, decode_peer, encode_message, encode_peer, may_link
+from baton.core.wire.placement import PlacementReason
 from baton.core.wire.sampling import SamplingParams
 from baton.core.wire.tokens import SampledToken, TokenLogprobs, pack_scores
 from tests.support.machines import D, P, packed, prompt, work
@@ -30,7 +31,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (R, S, m.Submit(ID, work(prompt(10), num_choices=2, first_choice=1), 1000, 5, 1, "tenant")),
     (R, S, m.Abort(ID)),
     (S, R, m.Placed(ID, P_LIFE, None)),
-    (S, R, m.Placed(ID, P_LIFE, D_LIFE)),
+    (S, R, m.Placed(ID, P_LIFE, D_LIFE, PlacementReason.PD)),
     (S, R, m.Refusal(ID, Reason.NEVER_FITS, {"blocks": 9.0})),
     (S, R, m.AttemptFailed(ID, Reason.PEER_LOST, "decode")),
     (S, R, m.Roster((P, D))),
@@ -48,6 +49,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (X, S, m.Draining()),
     (X, S, m.Due(ID)),
     (DEC, S, m.Reclaim(2)),
+    (X, S, m.Pace(10.5, 400.0, 900.0, 300.0, 1e9)),
     (DEC, R, m.Records((RECORD,))),
     (DEC, R, m.Records((m.Record(ID, 0, 0, (TOKEN,), "", 0, SCORES),))),
     (R, DEC, m.RouterInventory(((ID, ((0, 4), (1, 0))),))),
