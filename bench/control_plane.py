@@ -30,7 +30,7 @@ from bench.board_lines import Line
 from bench.load import KINDS, NUM_OUTPUT_TOKENS, offer
 from bench.machine import enter_own_network, process_cpu_s
 from bench.peers.dynamo import Dynamo
-from bench.systems import Baton, System
+from bench.systems import PD, Baton, System
 from bench.table import print_table
 
 CONFIG = """
@@ -90,7 +90,7 @@ def systems(model: str, dynamo_python: Path | None) -> dict[str, Make]:
     """Name → how it is started in a folder. Ours first."""
     flags = ["--device", "fake", "--model", model]
     found: dict[str, Make] = {
-        "baton P/D": lambda folder: Baton("baton P/D", folder, flags, CONFIG),
+        "baton P/D": lambda folder: Baton("baton P/D", folder, [*flags, *PD], CONFIG),
         "baton unified": lambda folder: Baton("baton unified", folder, [*flags, "--unified", "1"], CONFIG),
     }
     if dynamo_python is not None:

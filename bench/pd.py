@@ -29,7 +29,7 @@ from baton.services.model.fetch import DEFAULT_MODEL, fetch
 from bench.board_lines import Line
 from bench.machine import enter_own_network, process_cpu_s
 from bench.peers.vllm import Vllm
-from bench.systems import Baton, CannotStart, System
+from bench.systems import PD, Baton, CannotStart, System
 from bench.table import print_table
 
 NUM_INPUT_TOKENS, NUM_OUTPUT_TOKENS, CONCURRENCY = 256, 64, 8
@@ -57,7 +57,7 @@ def systems(cores: Sequence[str], vllm_python: Path | None, vllm_router: Path | 
     """Name → how it is started in a folder. Ours first."""
     both = ",".join(cores)
     found: dict[str, Make] = {
-        "baton 1P1D": lambda folder: Baton("baton 1P1D", folder, ["--cores", both]),
+        "baton 1P1D": lambda folder: Baton("baton 1P1D", folder, [*PD, "--cores", both]),
         "baton unified": lambda folder: Baton("baton unified", folder, ["--unified", "1", "--cores", both]),
     }
     if vllm_python:

@@ -96,6 +96,10 @@ def served_model(port: int) -> str:
     return str(models[0]["id"]) if models else ""
 
 
+#: of `baton up`: all prompts are computed by prefill executors
+PD = ("--placement", "always_pd", "--strict-pd")
+
+
 class Baton:
     """`baton up`, with flags and a configuration."""
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from baton.core.metrics.report import Report, decode_report
 from baton.services.model.fetch import fetch
 from bench.planted import environment
-from bench.systems import Baton
+from bench.systems import PD, Baton
 
-SPLIT = ("--prefill", "1", "--decode", "1")
+SPLIT = ("--prefill", "1", "--decode", "1", *PD)
 UNIFIED = ("--prefill", "0", "--decode", "0", "--unified", "1")
 
 

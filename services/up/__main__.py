@@ -30,6 +30,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--port", type=int, help="of the HTTP API (8000); 0: any free one")
     made.add_argument("--cores", default="", help="for the executors, such as 0-3; all by default")
     made.add_argument("--device", default="", help="cpu or fake (cpu)")
+    made.add_argument(
+        "--placement", default="", help="where prompts are computed: predicted, by_tokens or always_pd (predicted)"
+    )
+    made.add_argument("--strict-pd", action="store_true", help="without a prefill executor requests are refused")
     made.add_argument("--journal", type=Path, help="folder for every process's events and commands")
     made.add_argument("--config", type=Path, help="TOML file that every process reads")
     return made
@@ -67,6 +71,8 @@ def options_of(asked: argparse.Namespace, model: Path) -> UpOptions:
         device=asked.device,
         journal=asked.journal,
         config=asked.config,
+        placement=asked.placement,
+        strict_pd=asked.strict_pd,
     )
 
 

@@ -26,6 +26,8 @@ class UpOptions(NamedTuple):
     device: str = ""
     journal: Path | None = None
     config: Path | None = None
+    placement: str = ""
+    strict_pd: bool = False  #: adds to what the file says
 
 
 class ChildPlan(NamedTuple):
@@ -57,7 +59,8 @@ def plan_children(options: UpOptions, run_folder: Path, parent_pid: int) -> list
         *(f"unified{index}" for index in range(options.num_unified)),
     ]
     cores = split_cores(options.cores, len(executors)) if executors else []
-    children = [_child("scheduler", Role.SCHEDULER, options, run_folder, parent_pid, ())]
+    placing = (*_given("--placement", options.placement), *_given("--strict-pd", "true" if options.strict_pd else ""))
+    children = [_child("scheduler", Role.SCHEDULER, options, run_folder, parent_pid, placing)]
     for name, own_cores in zip(executors, cores, strict=True):
         role = Role[name.rstrip("0123456789").upper()]
         flags = ("--cores", cores_text(own_cores), *_given("--device", options.device))

@@ -39,6 +39,8 @@ EXECUTOR_FLAGS = (
     "--num-slots",
     "16",
 )
+#: prompts are computed by prefill executors alone: what the transfers are there for
+PD_FLAGS = ("--placement", "always_pd", "--strict-pd", "true")
 FAST_LINK_FLAGS = ("--heartbeat-s", "0.2", "--silence-s", "1.0")
 
 
@@ -89,7 +91,7 @@ class Stack:
 
     def _flags(self, role: str) -> tuple[str, ...]:
         if role == "scheduler":
-            return ("--listen", self.scheduler_address)
+            return ("--listen", self.scheduler_address, *PD_FLAGS)
         common = ("--drain-timeout-s", "5", "--scheduler", self.scheduler_address, "--model", str(self.model))
         if role == "router":
             return (*common, "--port", str(self.http_port))

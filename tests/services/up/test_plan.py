@@ -55,11 +55,14 @@ def test_executors_of_one_kind_are_enough_beside_unified_ones() -> None:
 
 def test_every_command_line_is_one_that_its_service_takes() -> None:
     options = UpOptions(Path("/m/tiny"), num_unified=1, cores=(0, 1), device="fake", port=0)
+    options = options._replace(placement="always_pd", strict_pd=True)
     for child in plan_children(options, RUN, 7):
         parsed = service_parser(child.role).parse_args([*child.flags, "--epoch", "9"])
         settings = load_settings(child.role, None, {}, flags_layer(child.role, parsed))
         assert (settings.service.name, settings.service.epoch, settings.service.parent_pid) == (child.name, 9, 7)
-        if child.role is not Role.SCHEDULER:
+        if child.role is Role.SCHEDULER:
+            assert (settings.knobs.placement, settings.knobs.strict_pd) == ("always_pd", True)
+        else:
             assert settings.link.scheduler == "ipc:///run/baton/scheduler"
         if child.role is not Role.ROUTER:
             assert settings.link.listen == f"ipc:///run/baton/{child.name}"
