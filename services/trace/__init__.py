@@ -1,0 +1,1 @@
+"""`baton trace`: asks every process what it did lately and puts it together."""
