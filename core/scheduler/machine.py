@@ -136,6 +136,7 @@ class SchedulerCore:
                 self._watch_partners()
             case m.PairLost():
                 executor.pairs.discard(message.prefill)
+                self._prefixes.on_pair_lost(message.prefill, self._now)
                 self._watch_partners()
             case m.CacheChanged():
                 self._fleet.directory.change(executor.index, message.published, message.evicted)

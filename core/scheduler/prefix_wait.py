@@ -14,7 +14,7 @@ from baton.core.config import SchedulerConfig
 from baton.core.deadlines import Deadlines
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Span
-from baton.core.ids import AttemptId
+from baton.core.ids import AttemptId, Life
 from baton.core.kv.ready_queue import ReadyQueue
 from baton.core.scheduler.directory import HASH_BYTES
 from baton.core.scheduler.executors import Executor
@@ -110,20 +110,22 @@ class PrefixWait:
                 self._bring_back_all(queue, "lost", now)
 
     def on_executor_ended(self, index: int, now: float) -> None:
-        """Nobody can go to that executor any more, or it has nothing left to compute (P5)."""
-        self.producers.end_all(index)
-        for queue in self._on_hash.pop(index, {}).values():
-            self._bring_back_all(queue, "lost", now)
+        """Nobody can go to that executor any more."""
+        self._on_none(index, now)
         waiting_for_it = self._on_executor.pop(index, None)
         if waiting_for_it is not None:
             self._bring_back_all(waiting_for_it, "lost", now)
 
+    def on_pair_lost(self, life: Life, now: float) -> None:
+        """Who waits for an executor that nobody could decode from waits in vain."""
+        executor = self._fleet.get(life.name)
+        if executor is not None and executor.can_prefill and not self._placement.is_paired(executor):
+            self.on_executor_ended(executor.index, now)
+
     def on_all_computed(self, executor: Executor, now: float) -> None:
         """It has computed all that was placed there and has published what it will: what is missing never comes."""
         if self.producers.any_on(executor.index):
-            self.producers.end_all(executor.index)
-            for queue in self._on_hash.pop(executor.index, {}).values():
-                self._bring_back_all(queue, "lost", now)
+            self._on_none(executor.index, now)
 
     def expire(self, now: float) -> None:
         """Whose own deadline has come is demand again, and waits no more."""
@@ -211,6 +213,12 @@ class PrefixWait:
         cost = self._placement.cost(waiting, other, other.num_pending_tokens, held)
         return Option(cost, "", lambda: self._on_executor.setdefault(other.index, ReadyQueue()))
 
+    def _on_none(self, index: int, now: float) -> None:
+        """Nothing that is computed there will be published."""
+        self.producers.end_all(index)
+        for queue in self._on_hash.pop(index, {}).values():
+            self._bring_back_all(queue, "lost", now)
+
     def _queue_for(self, executor: Executor, block_hash: bytes) -> ReadyQueue:
         return self._on_hash.setdefault(executor.index, {}).setdefault(block_hash, ReadyQueue())
 
@@ -246,10 +254,10 @@ class Option(NamedTuple):
 
 
 def may_wait(waiting: Waiting) -> bool:
-    """Whether it could use what others compute: its prompt is still to be computed here (P4: the KV of one that has a
-    prefill executor comes from there, and a handed-off prompt waits for nothing else), and not every token of it must
-    be, to be scored. What is cached of it, and how often it was preempted, are no reason."""
-    return waiting.prefill is None and not waiting.submit.work.wants_prompt_scores
+    """Whether it could use what others compute. P4: whoever is asked has no prefill executor yet, so that its KV comes
+    from nowhere else; a handed-off prompt is in another queue, and nobody asks it. A prompt whose tokens are to be
+    scored computes all of them. What is cached of it, and how often it was preempted, are no reason."""
+    return not waiting.submit.work.wants_prompt_scores
 
 
 def anchor_of(num_blocks: int, checkpoint_blocks: int) -> int:
