@@ -1,4 +1,5 @@
-"""The plainest step scheduler: running sequences decode, then prompts in arrival order, within one token budget.
+"""The plainest step scheduler: running sequences decode, then prompts in arrival order, within one token budget; or
+prompts first, and decodes in steps without prompts.
 
 It has all the memory in the world, knows a prefix as the tokens themselves, and shares nothing with the machine's walk.
 """
@@ -38,6 +39,7 @@ class PlainScheduler:
     token_budget: int
     long_prefill_tokens: int
     block_size: int
+    prefills_first: bool = False
     waiting: list[Request] = field(default_factory=list)
     running: list[Request] = field(default_factory=list)
     prefixes: set[tuple[int, ...]] = field(default_factory=set)
@@ -47,8 +49,9 @@ class PlainScheduler:
 
     def plan(self) -> list[Item]:
         left, items = self.token_budget, []
-        for request in [r for r in self.running if r.num_sampled < r.max_tokens][:left]:
-            items.append(self._take(request, 1))
+        if not (self.prefills_first and self.waiting):
+            for request in [r for r in self.running if r.num_sampled < r.max_tokens][:left]:
+                items.append(self._take(request, 1))
         left -= len(items)
         for request in list(self.waiting):
             if left == 0:
