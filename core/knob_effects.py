@@ -17,6 +17,7 @@ _HOLDS: Condition = ("only where prompts are held (hold)", lambda config, _: con
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
 _RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)
+_WRITES: Condition = ("only on a prefill executor", lambda _, role: role is Role.PREFILL)
 
 #: by knob, what it needs; the first that is missing is told
 NEEDS: dict[str, tuple[Condition, ...]] = {
@@ -30,6 +31,8 @@ NEEDS: dict[str, tuple[Condition, ...]] = {
     "hold_batch_low": (_DECODES, _KEEPS_BACK),
     "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
     "protect_steps": (_DECODES, _KEEPS_BACK),
+    "window": (_WRITES,),
+    "share_wait_s": (_RECEIVES,),
     "join_share": (_RECEIVES,),
     "join_max_steps": (_RECEIVES,),
     "join_max_ms": (_RECEIVES,),

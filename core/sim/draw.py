@@ -7,6 +7,7 @@ drowned by the common ones.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -118,22 +119,32 @@ def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
     for spec in scenario.executors:
         window = rng.choice(("adaptive", "adaptive", "fixed"))
         share_wait_s = rng.choice((0.0, 5e-3, 0.5, 0.5))
-        executors.append(replace(spec, config=replace(spec.config, window=window, share_wait_s=share_wait_s)))
-    return replace(scenario, executors=tuple(executors))
+        knobs: dict[str, Any] = {"window": window} if spec.role is Role.PREFILL else {}
+        if spec.role is Role.DECODE:
+            knobs = {"share_wait_s": share_wait_s}
+        executors.append(replace(spec, config=replace(spec.config, **knobs)))
+    scenario = replace(scenario, executors=tuple(executors))
+    return _with_one_prefix(rng, scenario) if rng.random() < 0.2 else scenario
 
 
-def _with_placement(rng: Random, scenario: Scenario) -> Scenario:
-    """By which rule, and with which knob of that rule."""
-    placement = rng.choice(("predicted", "predicted", "by_tokens", "by_tokens", "always_pd"))
-    knobs: dict[str, float] = {}
-    if placement == "by_tokens":
-        knobs["local_prompt_tokens"] = rng.choice((1, scenario.block_size, 4 * scenario.block_size, 1 << 20))
-    elif placement == "predicted":
-        knobs["interruption_weight"] = rng.choice((0.0, 0.1, 1.0, 10.0))
-    strict_pd = rng.random() < 0.3
-    return replace(
-        scenario, scheduler=replace(scenario.scheduler, placement=placement, strict_pd=strict_pd, **knobs)
-    )
+def _with_one_prefix(rng: Random, scenario: Scenario) -> Scenario:
+    """All prompts begin alike and come within a short time: several transfers are to bring the same blocks, or many wait
+    for who computes them."""
+    executors = [
+        replace(spec, config=replace(spec.config, handoff_lead_steps=3.0)) if spec.role is Role.PREFILL else spec
+        for spec in scenario.executors
+    ]
+    longest = max([client.prompt for client in scenario.clients], key=len)
+    spread_s = rng.choice((0.0, 0.02, 0.2))
+    clients = []
+    for client in scenario.clients:
+        num_own = rng.choice((0, 0, 1, 3))
+        shared = longest[: max(1, len(client.prompt) - num_own)]
+        prompt = shared + client.prompt[len(shared) :]
+        clients.append(replace(client, prompt=prompt, at=FIRST_ARRIVAL_S + rng.uniform(0.0, spread_s)))
+    clients.sort(key=lambda client: client.at)
+    slow = {"bytes_per_s": 2e4, "fragment_s": 2e-3}
+    return replace(scenario, executors=tuple(executors), clients=tuple(clients), **slow)
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:
