@@ -9,11 +9,12 @@ from typing import Any
 from aiohttp import ClientSession
 
 from baton.core.errors import Reason
-from baton.core.events import Note
+from baton.core.events import Note, Span
+from baton.core.metrics.histogram import Histogram
 from baton.services.runtime.admin import AdminPages
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.log import LINES_PER_SECOND, Log
-from baton.services.runtime.metrics import MAX_KINDS, Metrics, Row
+from baton.services.runtime.metrics import MAX_KINDS, Distribution, Metrics, Row
 from tests.support.loops import run_on_uvloop
 
 
@@ -89,3 +90,23 @@ def test_a_flood_of_lines_is_cut_and_errors_are_not() -> None:
     for _ in range(2 * LINES_PER_SECOND):
         log.error("broken")
     assert stream.getvalue().count("what=broken") == 2 * LINES_PER_SECOND
+
+
+def test_c14_what_lasted_is_counted_and_timed_by_what_it_was_why_and_what_ended_it() -> None:
+    metrics = Metrics()
+    metrics.count_span(Span("hold", 1.0, 1.25, Reason.HELD, 2.0, "fill"))
+    metrics.count_span(Span("hold", 3.0, 3.5, Reason.HELD, 4.0, "fill"))
+    metrics.count_span(Span("hold", 5.0, 6.0, Reason.HELD, 6.0, "deadline"))
+    metrics.add_distributions(lambda: [Distribution("turn_seconds", {"event": "Wake"}, Histogram())])
+    text = metrics.text().decode()
+    assert 'baton_span_seconds_count{ended_by="fill",reason="HELD",what="hold"} 2.0' in text
+    assert 'baton_span_seconds_sum{ended_by="fill",reason="HELD",what="hold"} 0.75' in text
+    assert 'baton_span_seconds_count{ended_by="deadline",reason="HELD",what="hold"} 1.0' in text
+    assert 'baton_turn_seconds_bucket{event="Wake",le="+Inf"} 0.0' in text
+
+
+def test_no_peer_can_grow_the_table_of_spans_without_bound() -> None:
+    metrics = Metrics()
+    for index in range(MAX_KINDS + 50):
+        metrics.count_span(Span(f"kind {index}", 0.0, 1.0))
+    assert b'what="other"} 50.0' in metrics.text()

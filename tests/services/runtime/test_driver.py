@@ -9,6 +9,7 @@ from typing import Any
 
 from baton.core.errors import InvariantViolated
 from baton.core.events import Wake
+from baton.core.trace.recorder import Recorder
 from baton.services.runtime.driver import EVENTS_PER_TURN, Driver
 from tests.support.loops import run_on_uvloop, until
 
@@ -144,5 +145,25 @@ def test_after_a_failure_no_event_is_handled() -> None:
         assert isinstance(failures[0], InvariantViolated)
         assert len(failures) == 1
         assert node.seen == [1]
+
+    run_on_uvloop(story())
+
+
+def test_every_turn_is_timed_by_its_event_and_recorded_after_its_commands() -> None:
+    async def story() -> None:
+        order: list[Any] = []
+
+        class Recording(Recorder):
+            def turn(self, event: Any, commands: Any, now: float, ended_at: float) -> None:
+                assert ended_at >= now
+                order.append((event, list(commands)))
+
+        driver = Driver(Echo(), asyncio.get_running_loop(), order.append, recorder=Recording(10))
+        driver.perform(str, order.append)
+        for event in (1, 2, "x"):
+            driver.post(event)
+        await until(lambda: driver.num_events == 3)
+        assert order[:6] == ["1a", "1b", (1, ["1a", "1b"]), "2a", "2b", (2, ["2a", "2b"])]
+        assert {name: times.num for name, times in driver.turns.items()} == {"int": 2, "str": 1}
 
     run_on_uvloop(story())
