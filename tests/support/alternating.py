@@ -34,6 +34,15 @@ def alternating(num_decoding: int = 2, **knobs: Any) -> ExecutorRig:
     return rig
 
 
+def add(rig: ExecutorRig, number: int, num_tokens: int) -> None:
+    """A prompt of so many tokens comes, with blocks of its own."""
+    rig.run(number, work(prompt(num_tokens, number), max_tokens=20))
+
+
+def count(rig: ExecutorRig, name: str) -> int:
+    return int(rig.state.counters[name])
+
+
 def kind(rig: ExecutorRig) -> str:
     """The newest launched step: `D` of decodes, `P` of prompts, `M` of both, `-` if none is with the device."""
     if not rig.state.steps:

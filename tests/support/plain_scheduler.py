@@ -1,6 +1,4 @@
-"""The plainest step scheduler: running sequences decode, then prompts in arrival order, within one token budget; or
-prompts first, and decodes in steps without prompts.
-
+"""The plainest step scheduler: running sequences decode, then prompts in arrival order; or prompts first, in own steps.
 It has all the memory in the world, knows a prefix as the tokens themselves, and shares nothing with the machine's walk.
 """
 
@@ -49,9 +47,9 @@ class PlainScheduler:
 
     def plan(self) -> list[Item]:
         left, items = self.token_budget, []
-        if not (self.prefills_first and self.waiting):
-            for request in [r for r in self.running if r.num_sampled < r.max_tokens][:left]:
-                items.append(self._take(request, 1))
+        decoding = [] if self.prefills_first and self.waiting else self.running
+        for request in [r for r in decoding if r.num_sampled < r.max_tokens][:left]:
+            items.append(self._take(request, 1))
         left -= len(items)
         for request in list(self.waiting):
             if left == 0:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from baton.core.executor import events as ev
 from baton.core.executor.adaptive import MIN_SHARE, PRICE, patience_s
-from tests.support.alternating import alternating, kind
-from tests.support.machines import ExecutorRig, prompt, work
+from tests.support.alternating import add, alternating, kind
+from tests.support.machines import ExecutorRig
 
 CARD = (12e-3, 40e-6)  #: seconds of a step of prompts and of one more token in it: bound by weights
 PROCESSOR = (2e-3, 700e-6)  #: linear in tokens
@@ -60,10 +60,6 @@ def answer(rig: ExecutorRig, duration_s: float = 0.005) -> str:
     result = rig.answer(rig.steps.popleft())
     rig.do(ev.StepDone(replace(result, duration_s=fixed_s + token_s * size if size else duration_s)))
     return kind(rig)
-
-
-def add(rig: ExecutorRig, number: int, num_tokens: int) -> None:
-    rig.run(number, work(prompt(num_tokens, number), max_tokens=20))
 
 
 def test_c15_a_prompt_is_held_for_company_where_a_steps_fixed_part_is_large():
