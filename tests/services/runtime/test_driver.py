@@ -9,7 +9,7 @@ from typing import Any
 
 from baton.core.errors import InvariantViolated
 from baton.core.events import Wake
-from baton.core.trace.recorder import Recorder
+from baton.core.trace import recorder as tracing
 from baton.services.runtime.driver import EVENTS_PER_TURN, Driver
 from tests.support.loops import run_on_uvloop, until
 
@@ -153,7 +153,7 @@ def test_every_turn_is_timed_by_its_event_and_recorded_after_its_commands() -> N
     async def story() -> None:
         order: list[Any] = []
 
-        class Recording(Recorder):
+        class Recording(tracing.Recorder):
             def turn(self, event: Any, commands: Any, now: float, ended_at: float) -> None:
                 assert ended_at >= now
                 order.append((event, list(commands)))
