@@ -22,6 +22,12 @@ class Run(NamedTuple):
     length: int
 
 
+def anchor_of(num_blocks: int, checkpoint_blocks: int) -> int:
+    """P1: of so many leading blocks, those from whose end computing can go on: all with attention alone, up to the last
+    saved state where layers are recurrent."""
+    return num_blocks - num_blocks % checkpoint_blocks
+
+
 class KvLayout(msgspec.Struct, frozen=True, array_like=True):
     """Geometry of the paged KV memory of one executor."""
 
@@ -32,6 +38,7 @@ class KvLayout(msgspec.Struct, frozen=True, array_like=True):
     block_size: int  #: token slots per block
     model_fingerprint: str  #: digest of configuration and weights
     tokenizer_fingerprint: str
+    checkpoint_blocks: int = 1  #: blocks between positions from which computing can go on: 1 with attention alone
 
     @property
     def slot_bytes(self) -> int:
@@ -50,6 +57,10 @@ class KvLayout(msgspec.Struct, frozen=True, array_like=True):
     def token_bytes(self) -> int:
         """Bytes of KV that one token has over all layers and planes."""
         return self.num_kv_layers * NUM_PLANES * self.slot_bytes
+
+    def anchor(self, num_blocks: int) -> int:
+        """See `anchor_of`."""
+        return anchor_of(num_blocks, self.checkpoint_blocks)
 
     def blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)

@@ -164,7 +164,7 @@ def _hold_prefix(state: ExecutorState, group: SequenceGroup) -> bytes:
     if group.work.wants_prompt_scores:
         return b""
     chain = _chain(state, group, (group.work.num_tokens - 1) // state.layout.block_size)
-    return state.memory.pool.acquire(chain, state.memory.pool.match(chain))
+    return state.memory.pool.acquire(chain, state.layout.anchor(state.memory.pool.match(chain)))
 
 
 def _chain(state: ExecutorState, group: SequenceGroup, num_blocks: int) -> bytes:

@@ -27,10 +27,10 @@ def extend_hashes(state: ExecutorState, sequence: Sequence) -> None:
 def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
     """G3: a block enters the index when the KV of its last slot is computed or has landed, never by count.
 
-    Where another sequence's block has the hash already, this one's chain stops: the index stays closed under prefixes.
+    Blocks behind the last saved state are of no use to others, so they are not (P1). Where another sequence's block has
+    the hash already, this one's chain stops: the index stays closed under prefixes.
     """
-    size = state.layout.block_size
-    end = sequence.num_computed // size
+    end = state.layout.anchor(sequence.num_computed // state.layout.block_size)
     if end <= sequence.num_published or not sequence.chain_intact:
         return
     extend_hashes(state, sequence)

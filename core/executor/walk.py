@@ -141,6 +141,8 @@ def _hits(state: ExecutorState, sequence: Sequence, growable: int) -> tuple[int,
     size, num_tokens = state.layout.block_size, sequence.group.work.num_tokens
     num_full = num_tokens // size
     hits = state.memory.pool.match(bytes(sequence.hashes[: num_full * HASH_BYTES]))
+    if state.layout.checkpoint_blocks > 1:
+        return state.layout.anchor(min(hits, (num_tokens - 1) // size)), False  # from a saved state alone
     if hits * size < num_tokens:
         return hits, False
     if growable > 0 and size > 1:

@@ -9,6 +9,7 @@ from baton.core.config import SchedulerConfig
 from baton.core.errors import Reason
 from baton.core.ids import Role
 from baton.core.kv.demand import blocks_for
+from baton.core.layout import anchor_of
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.prediction import Predictor
@@ -123,7 +124,8 @@ class Placement:
     def uncached(self, waiting: Waiting, executor: Executor) -> int:
         """Tokens that it would compute of the prompt; all where they are to be scored."""
         work = waiting.submit.work
-        cached = 0 if work.wants_prompt_scores else self._held(waiting, executor) * executor.capacity.block_size
+        held = anchor_of(self._held(waiting, executor), executor.capacity.checkpoint_blocks)
+        cached = 0 if work.wants_prompt_scores else held * executor.capacity.block_size
         return max(1, work.num_tokens - cached)
 
     # ---- what a wait for a prefix is compared by

@@ -16,6 +16,7 @@ from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Span
 from baton.core.ids import AttemptId, Life
 from baton.core.kv.ready_queue import ReadyQueue
+from baton.core.layout import anchor_of
 from baton.core.scheduler.directory import HASH_BYTES
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
@@ -188,7 +189,8 @@ class PrefixWait:
         """Its blocks are published there and it goes there then, behind what is left of their producer (P1, P2)."""
         if not self.producers.any_on(other.index):
             return None
-        work, size, held = waiting.submit.work, other.capacity.block_size, self._held(waiting, other)
+        work, size = waiting.submit.work, other.capacity.block_size
+        held = self._fleet.directory.num_held(other.index, work.hashes)
         depth = self.producers.depth(other.index, work.hashes, held, num_full_blocks(work, size))
         anchor = anchor_of(depth, other.capacity.checkpoint_blocks)
         if anchor <= held:
@@ -239,7 +241,9 @@ class PrefixWait:
         self._told.append(span)
 
     def _held(self, waiting: Waiting, executor: Executor) -> int:
-        return self._fleet.directory.num_held(executor.index, waiting.submit.work.hashes)
+        """Leading blocks there from whose end it could go on."""
+        held = self._fleet.directory.num_held(executor.index, waiting.submit.work.hashes)
+        return anchor_of(held, executor.capacity.checkpoint_blocks)
 
     def _count(self, name: str, number: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + number
@@ -258,12 +262,6 @@ def may_wait(waiting: Waiting) -> bool:
     from nowhere else; a handed-off prompt is in another queue, and nobody asks it. A prompt whose tokens are to be
     scored computes all of them. What is cached of it, and how often it was preempted, are no reason."""
     return not waiting.submit.work.wants_prompt_scores
-
-
-def anchor_of(num_blocks: int, checkpoint_blocks: int) -> int:
-    """P1: of so many leading blocks, those from whose end computing can go on: every block for attention, every saved
-    state for a layout with recurrent state."""
-    return num_blocks - num_blocks % checkpoint_blocks
 
 
 def num_full_blocks(work: Work, block_size: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
+from baton.core.config import PREFIX_WAIT_MAX_MS, ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
 from baton.core.layout import KvLayout
 from baton.core.sim.faults import draw_faults
@@ -24,6 +24,7 @@ SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a st
 GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
 WINDOWS_SALT = 0x1F83D9ABFB41BD6B  #: and how the executors bound what is on its way
 LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
+PREFIXES_SALT = 0xBB67AE8584CAA73B  #: and who waits for whose prefix
 PLACEMENT_SALT = 0xA54FF53A5F1D36F1  #: and where prompts are computed
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
@@ -81,6 +82,7 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
     scenario = _with_windows(Random(seed ^ WINDOWS_SALT), scenario)
     scenario = _with_placement(Random(seed ^ PLACEMENT_SALT), scenario)
+    scenario = _with_prefixes(Random(seed ^ PREFIXES_SALT), scenario)
     busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
     scenario = replace(scenario, busy_loop_s=busy_loop_s)
     emphasis = rng.random()
@@ -128,8 +130,8 @@ def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
 
 
 def _with_one_prefix(rng: Random, scenario: Scenario) -> Scenario:
-    """All prompts begin alike and come within a short time: several transfers are to bring the same blocks, or many wait
-    for who computes them."""
+    """All prompts begin alike and come within a short time: several transfers are to bring the same blocks, or many
+    wait for who computes them."""
     executors = [
         replace(spec, config=replace(spec.config, handoff_lead_steps=3.0)) if spec.role is Role.PREFILL else spec
         for spec in scenario.executors
@@ -145,6 +147,47 @@ def _with_one_prefix(rng: Random, scenario: Scenario) -> Scenario:
     clients.sort(key=lambda client: client.at)
     slow = {"bytes_per_s": 2e4, "fragment_s": 2e-3}
     return replace(scenario, executors=tuple(executors), clients=tuple(clients), **slow)
+
+
+def _with_prefixes(rng: Random, scenario: Scenario) -> Scenario:
+    """Waits for prefixes, some of them too short for anything; in some scenarios many prompts begin alike and come
+    while the first of them is computed, on executors that compute slowly."""
+    is_on, max_ms = rng.random() < 0.8, rng.choice((5.0, 50.0, 500.0, PREFIX_WAIT_MAX_MS))
+    knobs = {"prefix_wait": is_on} | ({"prefix_wait_max_ms": max_ms} if is_on else {})
+    checkpoint_blocks = rng.choice((1, 1, 1, 1, 2, 3))
+    scheduler = replace(scenario.scheduler, **knobs)
+    scenario = replace(scenario, scheduler=scheduler, checkpoint_blocks=checkpoint_blocks)
+    if rng.random() > 0.3:
+        return scenario
+    step_token_s = rng.choice((scenario.step_token_s, 1e-3, 4e-3))
+    steps_ahead = rng.choice((scenario.scheduler.steps_ahead, 10.0, 100.0))  # or few are asked while others compute
+    scenario = replace(scenario, scheduler=replace(scenario.scheduler, steps_ahead=steps_ahead))
+    return replace(_with_one_prefix(rng, _with_long_prompts(rng, scenario)), step_token_s=step_token_s)
+
+
+def _with_long_prompts(rng: Random, scenario: Scenario) -> Scenario:
+    """Prompts that leave room for little but the answer."""
+    clients = []
+    for client in scenario.clients:
+        longest = scenario.max_model_len - client.sampling.max_tokens
+        missing = rng.randint(longest // 2, longest) - len(client.prompt) if longest > 1 else 0
+        prompt = client.prompt + tuple([rng.randrange(VOCABULARY) for _ in range(missing)])
+        clients.append(replace(client, prompt=prompt))
+    return replace(scenario, clients=tuple(clients))
+
+
+def _with_placement(rng: Random, scenario: Scenario) -> Scenario:
+    """By which rule, and with which knob of that rule."""
+    placement = rng.choice(("predicted", "predicted", "by_tokens", "by_tokens", "always_pd"))
+    knobs: dict[str, float] = {}
+    if placement == "by_tokens":
+        knobs["local_prompt_tokens"] = rng.choice((1, scenario.block_size, 4 * scenario.block_size, 1 << 20))
+    elif placement == "predicted":
+        knobs["interruption_weight"] = rng.choice((0.0, 0.1, 1.0, 10.0))
+    strict_pd = rng.random() < 0.3
+    return replace(
+        scenario, scheduler=replace(scenario.scheduler, placement=placement, strict_pd=strict_pd, **knobs)
+    )
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:

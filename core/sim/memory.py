@@ -16,9 +16,10 @@ from baton.core.sim import token_model
 Words = list[list[int]]  #: [plane][position]
 
 
-def sim_layout(block_size: int, num_kv_layers: int) -> KvLayout:
-    """Eight bytes for each slot and plane."""
-    return KvLayout(num_kv_layers, 1, 1, "float64", block_size, "sim-digest-1", "sim-tokens-1")
+def sim_layout(block_size: int, num_kv_layers: int, checkpoint_blocks: int = 1) -> KvLayout:
+    """Eight bytes for each slot and plane. With a checkpoint every so many blocks it stands for one with recurrent
+    layers, of whose states those are saved (P1)."""
+    return KvLayout(num_kv_layers, 1, 1, "float64", block_size, "sim-digest-1", "sim-tokens-1", checkpoint_blocks)
 
 
 def plane_word(digest: int, plane: int) -> int:

@@ -74,5 +74,6 @@ class Scenario(msgspec.Struct, frozen=True):
     is_told_of_exits: bool = True  #: somebody who started the processes sees their exits; otherwise nobody does
     keeps_addresses: bool = True  #: a restarted process is found where its predecessor was
     strict_reads: bool = True
+    checkpoint_blocks: int = 1  #: blocks between saved states; 1: attention alone
     step_base_s: float = 4e-3
     step_token_s: float = 1e-4

@@ -55,6 +55,7 @@ class Wiring:
             growth_reserve=config.growth_reserve,
             num_spare_blocks=num_spare,
             block_bytes=self._layout.block_bytes,
+            checkpoint_blocks=self._layout.checkpoint_blocks,
         )
         return Peer(spec.name, spec.role, epoch, address, self._layout.fingerprint(), capacity)
 

@@ -57,7 +57,7 @@ class World:
     ) -> None:
         self.scenario = scenario
         self.env = Env(scenario.seed, trace)
-        self.layout = sim_layout(scenario.block_size, scenario.num_kv_layers)
+        self.layout = sim_layout(scenario.block_size, scenario.num_kv_layers, scenario.checkpoint_blocks)
         self.wiring: Wiring = make_wiring(scenario, self.layout)
         self.network = Network(self.env, scenario.latency_s, scenario.max_unread)
         self.oracle = Oracle(self.env, scenario)

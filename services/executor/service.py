@@ -310,6 +310,7 @@ def measure(device: Device[Any], config: ExecutorConfig, told: DeviceSettings) -
         growth_reserve=config.growth_reserve,
         num_spare_blocks=NUM_SPARE_BLOCKS,
         block_bytes=device.layout.block_bytes,
+        checkpoint_blocks=device.layout.checkpoint_blocks,
     )
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from baton.core.errors import Reason
 from baton.core.events import Span
 from baton.core.ids import AttemptId, Role
-from baton.core.scheduler.prefix_wait import anchor_of
+from baton.core.layout import anchor_of
 from baton.core.wire import messages as m
 from tests.support.expect import messages, only, says, the
 from tests.support.machines import ROUTER, an_executor, prompt, work

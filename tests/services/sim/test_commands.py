@@ -124,7 +124,7 @@ def executor_header(scenario: Scenario, name: str, own: object) -> JournalHeader
         heartbeat_s=scenario.heartbeat_s,
         silence_s=scenario.silence_s,
         executor=config,
-        layout=sim_layout(scenario.block_size, scenario.num_kv_layers),
+        layout=sim_layout(scenario.block_size, scenario.num_kv_layers, scenario.checkpoint_blocks),
     )
 
 
