@@ -114,6 +114,6 @@ class Machine(Protocol):
         """Empty when a request would work now, else why not."""
         ...
 
-    def unfinished(self) -> list[Note]:
-        """The closing lines of all that is under way, as far as they can be said now: what a trace would miss."""
+    def unfinished(self) -> Sequence[Note | Span]:
+        """What a trace would miss: closing lines and spans of what is under way, as far as they can be said now."""
         ...

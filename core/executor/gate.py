@@ -16,6 +16,7 @@ import enum
 from typing import NamedTuple
 
 from baton.core.errors import InvariantViolated, Reason
+from baton.core.events import Span
 from baton.core.executor import adaptive, walk
 from baton.core.executor.gate_state import ITL_MEMORY, Gate, Kept, Look
 from baton.core.executor.state import ExecutorState, LaunchedStep
@@ -63,7 +64,7 @@ def next_step(state: ExecutorState) -> Draft:
         decision = Decision(Fire.NO_DECODE, None, decision.draft or _plan(state))
     if decision.draft is None or not decision.draft.items:
         raise InvariantViolated(f"{decision.fire} without a prompt")
-    _keep(state, None)
+    _keep(state, None, decision.fire.value)
     state.counters[f"fires_{decision.fire.value}"] += 1
     state.counters["prefill_tokens_planned"] += decision.draft.num_tokens
     return decision.draft
@@ -189,14 +190,25 @@ def _first_bound(state: ExecutorState) -> float:
     return first if first < NEVER else 0.0
 
 
+def span_of(kept: Kept, now: float, ended_by: str = "") -> Span:
+    """Empty `ended_by`: it goes on."""
+    what = "hold" if kept.reason is Reason.HELD else "protection"
+    return Span(what, kept.since, now, kept.reason, kept.until, ended_by)
+
+
 def _kept(state: ExecutorState, reason: Reason, until: float) -> Kept:
     before = state.gate.kept
     since = before.since if before is not None and before.reason is reason else state.now
     return Kept(reason, since, until)
 
 
-def _keep(state: ExecutorState, kept: Kept | None) -> None:
-    """Count what is kept back for the step that comes now."""
+def _keep(state: ExecutorState, kept: Kept | None, ended_by: str = "no_demand") -> None:
+    """Count what is kept back for the step that comes now, and tell of what was kept back until now: `ended_by` is why
+    it is not any more."""
+    before = state.gate.kept
+    if before is not None and (kept is None or kept.reason is not before.reason):
+        ended_by = ended_by if kept is None else kept.reason.name.lower()
+        state.out.append(span_of(before, state.now, ended_by))
     state.gate.kept = kept
     if kept is not None:
         state.counters[f"wait_{kept.reason.name.lower()}"] += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Span, Wake
 from baton.core.executor import (
     checks,
     gate,
@@ -83,9 +83,11 @@ class ExecutorCore:
         """Empty when a request would work here now, else why not."""
         return checks.readiness(self.state)
 
-    def unfinished(self) -> list[Note]:
-        """What the closing lines of the attempts here would say now."""
-        return [ownership.closing_line(group) for group in self.state.groups.values()]
+    def unfinished(self) -> list[Note | Span]:
+        """What the closing lines of the attempts here would say now, and since when prompts are kept back."""
+        state = self.state
+        found: list[Note | Span] = [ownership.closing_line(group) for group in state.groups.values()]
+        return found if state.gate.kept is None else [*found, gate.span_of(state.gate.kept, state.now)]
 
     # ---- events
 

@@ -54,8 +54,8 @@ def _names(processes: Sequence[ProcessTrace]) -> Iterator[Event]:
         error = f"clock {process.offset_s * 1e6:+.0f} µs, known to {process.error_s * 1e6:.0f} µs"
         yield _meta(pid, "process_labels", labels=f"{process.role}, {error}")
         yield _meta(pid, "thread_name", LOOP, name="loop: slow turns")
-        if process.role in ("prefill", "decode", "unified"):
-            yield _meta(pid, "thread_name", DEVICE, name="device: steps")
+        for lane in sorted({step.lane for step in steps(process.records)}):
+            yield _meta(pid, "thread_name", DEVICE + lane, name=f"device: steps{f', lane {lane}' if lane else ''}")
 
 
 def _events(process: ProcessTrace, pid: int) -> Iterator[Event]:
@@ -65,7 +65,8 @@ def _events(process: ProcessTrace, pid: int) -> Iterator[Event]:
         if make is not None:
             yield from make(record)
     for record in process.unfinished:
-        yield from maker.note(record, is_over=False)
+        make_last = maker.span if record[0] == "span" else maker.note
+        yield from make_last(record, is_over=False)
     yield from maker.device()
     yield from maker.pieces_in_flight()
 
@@ -80,7 +81,7 @@ class _Maker:
             "landed": self._landed,
             "failed": self._failed,
             "note": self.note,
-            "span": self._span,
+            "span": self.span,
         }
         self._process = process
         self._pid = pid
@@ -97,17 +98,28 @@ class _Maker:
         args = _told(request=_id(request_id), attempt=attempt, reason=reason, peer=peer) | numbers
         yield self._event("i", at, what, "note", s="p", tid=LOOP, args=args)
 
+    def span(self, record: Sequence[Any], is_over: bool = True) -> Iterator[Event]:
+        """A slice among the process's waits."""
+        _, _, what, since, ended_at, reason, until, ended_by, request_id, attempt = record
+        self._num_spans += 1
+        args = _told(reason=reason, ended_by=ended_by, request=_id(request_id), attempt=attempt)
+        if until:
+            args["until_us"] = (until - since) * 1e6  # from its beginning: as far as it would have gone by itself
+        if not is_over:
+            args["unfinished"] = True
+        yield from self._async(what, "wait", f"wait {self._num_spans}", since, max(since, ended_at), args)
+
     def device(self) -> Iterator[Event]:
-        """Steps one after the other: the device computes them in order, so one begins when the one before has ended."""
-        before = 0.0
+        """Steps of a lane one after the other: it computes them in order, so one begins when the last one has ended."""
+        ends: dict[int, float] = {}
         for step in steps(self._process.records):
             end = self._process.now if step.done_at is None else step.done_at
             begin = end - step.duration_s if step.launched_at is None else step.launched_at
-            begin = min(max(begin, before), end)
+            begin = min(max(begin, ends.get(step.lane, 0.0)), end)
             name = "broken step" if step.broken else step.kind or "step"
-            duration_us = (end - begin) * 1e6
-            yield self._event("X", begin, name, "step", tid=DEVICE, dur=duration_us, args=_step_args(step, begin))
-            before = end
+            duration_us, args = (end - begin) * 1e6, _step_args(step, begin)
+            yield self._event("X", begin, name, "step", tid=DEVICE + step.lane, dur=duration_us, args=args)
+            ends[step.lane] = end
 
     def pieces_in_flight(self) -> Iterator[Event]:
         """Posted and not heard of when the process was asked."""
@@ -141,14 +153,6 @@ class _Maker:
         peer, num_bytes, handed_at = self._posts.pop(piece_id, ("?", 0, at))
         args = {"bytes": num_bytes, "failed": True}
         yield from self._async(f"KV to {peer}", "kv", str(piece_id), handed_at, at, args)
-
-    def _span(self, record: Sequence[Any]) -> Iterator[Event]:
-        _, _, what, since, ended_at, reason, until, ended_by, request_id, attempt = record
-        self._num_spans += 1
-        args = _told(reason=reason, ended_by=ended_by, request=_id(request_id), attempt=attempt)
-        if until:
-            args["until_us"] = (until - since) * 1e6  # from its beginning: as far as it would have gone by itself
-        yield from self._async(what, "wait", f"wait {self._num_spans}", since, max(since, ended_at), args)
 
     def _lane(self, lane: Lane) -> Iterator[Event]:
         cat, lane_id = f"request.{self._process.name}", f"{_id(lane.request_id)}.{lane.attempt}"

@@ -3,7 +3,7 @@
 Every record is `(kind, at, …)`, `at` being the time of its turn. None holds a prompt, a token or the text of an error.
 
     ("turn", at, duration_s, event, num_commands)                          slow turns alone
-    ("launch", at, step_id, num_decodes, num_prompt_tokens, num_items)
+    ("launch", at, step_id, num_decodes, num_prompt_tokens, num_items, lane)
     ("done", at, step_id, duration_s, padded_batch)
     ("broken", at, step_id, stage)
     ("post", at, peer, ((piece_id, num_bytes), …))
@@ -30,6 +30,12 @@ Record = tuple[Any, ...]
 def note_record(note: Note, at: float) -> Record:
     reason = "" if note.reason is None else note.reason.name
     return ("note", at, note.what, note.request_id, note.attempt, reason, note.peer, note.numbers)
+
+
+def span_record(span: Span, at: float) -> Record:
+    reason = "" if span.reason is None else span.reason.name
+    whom = span.request_id, span.attempt
+    return ("span", at, span.what, span.since, span.ended_at, reason, span.until, span.ended_by, *whom)
 
 
 class Recorder:
@@ -92,7 +98,8 @@ class Recorder:
 
     def _launch(self, command: ev.Launch, now: float) -> None:
         plan = command.plan
-        self._keep(("launch", now, plan.step_id, command.num_decodes, command.num_prompt_tokens, len(plan.items)))
+        counts = command.num_decodes, command.num_prompt_tokens, len(plan.items)
+        self._keep(("launch", now, plan.step_id, *counts, plan.lane))
 
     def _done(self, event: ev.StepDone, now: float) -> None:
         result = event.result
@@ -118,6 +125,4 @@ class Recorder:
         self._keep(note_record(note, now))
 
     def _span(self, span: Span, now: float) -> None:
-        reason = "" if span.reason is None else span.reason.name
-        whom = span.request_id, span.attempt
-        self._keep(("span", now, span.what, span.since, span.ended_at, reason, span.until, span.ended_by, *whom))
+        self._keep(span_record(span, now))

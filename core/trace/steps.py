@@ -17,6 +17,7 @@ class StepRecord(NamedTuple):
     num_prompt_tokens: int
     num_items: int
     padded_batch: int
+    lane: int = 0  #: steps of one lane follow each other
     broken: str = ""  #: the stage at which it failed
 
     @property
@@ -46,5 +47,7 @@ def steps(records: Iterable[Sequence[Any]]) -> Iterator[StepRecord]:
 
 def _step(launch: Sequence[Any] | None, done: Sequence[Any] | None, duration_s: float, padded: int) -> StepRecord:
     step_id = (launch or done or (None,) * 3)[2]
-    launched_at, counts = (None, (0, 0, 0)) if launch is None else (launch[1], tuple(launch[3:6]))
-    return StepRecord(step_id, launched_at, None if done is None else done[1], duration_s, *counts, padded)
+    done_at = None if done is None else done[1]
+    if launch is None:
+        return StepRecord(step_id, None, done_at, duration_s, 0, 0, 0, padded)
+    return StepRecord(step_id, launch[1], done_at, duration_s, *launch[3:6], padded, launch[6])

@@ -90,8 +90,8 @@ TEXTS: dict[str, str] = {
     "computed_to_landed_seconds": "From a prompt's last computed token to the proof that all its KV has landed",
     "last_post_seconds": "How long the post of a prompt's last piece took: some transports copy in it",
     "landed_to_activated_seconds": "From the landing of all KV to where the sequence may be in the next step",
-    "landed_to_scheduled_seconds": "From the landing of all KV to the launch of the first step that decodes the sequence",
-    "landed_to_scheduled_steps": "Steps launched between the landing of all KV and the first that decodes the sequence",
+    "landed_to_scheduled_seconds": "From the landing of all KV to the launch of the first step that decodes it",
+    "landed_to_scheduled_steps": "Steps launched between the landing of all KV and the first that decodes it",
     # launcher
     "exits": "Children that have ended at least once",
 }

@@ -1,4 +1,4 @@
-"""What a process says of the last seconds when it is asked: its records as they are. `baton trace` puts them together."""
+"""What a process says of its last seconds: its records as they are. `baton trace` puts them together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import Machine
+from baton.core.events import Machine, Span
 from baton.core.ids import Peer
-from baton.core.trace.recorder import Recorder, note_record
+from baton.core.trace.recorder import Recorder, note_record, span_record
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -60,7 +60,10 @@ class Tracing:
             os.getpid(),
             now,
             recorder.since(now - seconds),
-            [note_record(note, now) for note in self._machine.unfinished()],
+            [
+                span_record(one, now) if isinstance(one, Span) else note_record(one, now)
+                for one in self._machine.unfinished()
+            ],
             recorder.num_forgotten,
         )
 
