@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-STEP_MODES = ("mixed", "alternate")
+STEP_MODES = ("mixed", "alternate", "overlap")
 HOLDS = ("off", "fill", "adaptive")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
@@ -20,8 +20,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     long_prefill_tokens: int = 2048  #: of one prompt in one step
     num_slots: int = 256  #: sequences that it may hold, waiting ones included
     growth_reserve: int = 512  #: output tokens that a decode reservation covers at once
-    num_queued_steps: int = 2  #: steps with the device at once, at most 2
-    step_mode: str = "mixed"  #: where decode runs: mixed (decodes and prompts in one step) or alternate (either)
+    num_queued_steps: int = 2  #: steps with the device at once, in each lane of steps, at most 2
+    step_mode: str = "mixed"  #: where decode runs: mixed (decodes and prompts in one step), alternate (either), overlap
     hold: str = "adaptive"  #: what prompts wait for company by: off, fill, or adaptive (where that gains something)
     hold_fill: float = 0.5  #: hold = fill: part of the token budget that waits for no more company; 0: no hold
     hold_max_ms: float = 500.0  #: from a prompt's arrival here; then neither hold nor protection keeps it back
@@ -62,6 +62,11 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.quarantine_blocks < 0:
             raise ValueError(f"quarantine_blocks = {self.quarantine_blocks}: at least 0")
         self._validate_gate()
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes of steps, each in order, beside each other (`baton.core.executor.steps`)."""
+        return 2 if self.step_mode == "overlap" else 1
 
     def _validate_gate(self) -> None:
         """Hold and protection, and how sequences join the batch."""

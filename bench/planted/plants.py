@@ -6,8 +6,8 @@ from __future__ import annotations
 LAUNCH_FIRST = [
     (
         "baton.core.executor.machine",
-        "        writer.post_ready(state)\n        while len(state.steps)",
-        "        while len(state.steps)",
+        "        writer.post_ready(state)\n        for lane, steps",
+        "        for lane, steps",
     ),
     (
         "baton.core.executor.machine",

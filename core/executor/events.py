@@ -120,7 +120,7 @@ ExecutorEvent = ThreadEvent | Several | Drain
 
 
 class Launch(msgspec.Struct, frozen=True, tag=20):
-    """Compute thread: launch this step. At most two are with it at once."""
+    """Compute thread of the plan's lane: launch this step. At most two are with it at once."""
 
     plan: StepPlan
     num_decodes: int = 0  #: its items that decode; the others compute parts of prompts

@@ -20,7 +20,7 @@ from baton.core.events import Span
 from baton.core.executor import adaptive, walk
 from baton.core.executor.gate_state import ITL_MEMORY, Gate, Kept, Look
 from baton.core.executor.state import ExecutorState, LaunchedStep
-from baton.core.executor.steps import StepResult
+from baton.core.executor.steps import MAIN_LANE, StepResult
 from baton.core.executor.walk import Draft
 
 NEVER = float("inf")
@@ -51,8 +51,10 @@ class Decision(NamedTuple):
 NOTHING = Decision(None, None, None)  #: no prompt waits that could be computed
 
 
-def next_step(state: ExecutorState) -> Draft:
-    """The next step. What it counts is counted for a step that the caller launches in the same turn."""
+def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
+    """The lane's next step. What it counts is counted for a step that the caller launches in the same turn."""
+    if state.overlaps:
+        return walk.plan_decodes(state) if lane == MAIN_LANE else walk.plan_prompts(state)
     if not state.gate.is_alternate:
         return walk.plan_step(state)
     decision = _decide(state) if walk.has_demand(state) else NOTHING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.executor import gate, ownership, placing, tokens, writer
@@ -10,7 +11,16 @@ from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, LaunchedStep
-from baton.core.executor.steps import CopyBlock, ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
+from baton.core.executor.steps import (
+    MAIN_LANE,
+    CopyBlock,
+    ItemResult,
+    NewSequence,
+    SampledToken,
+    StepItem,
+    StepPlan,
+    StepResult,
+)
 from baton.core.executor.tokens import HASH_BYTES
 from baton.core.executor.walk import Draft, DraftItem
 from baton.core.wire.messages import Record
@@ -29,43 +39,48 @@ class _Builder:
         self.num_activated = 0
 
 
-def launch(state: ExecutorState, draft: Draft) -> None:
+def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     """Commit the draft: from here on the step owns what it may touch."""
     builder = _Builder()
-    for pending in state.copies:  # their owner counts pass from the list to the step
-        builder.copies.append(pending.copy)
-        builder.owned += [pending.source, pending.destination]
-    state.copies = []
+    if lane == MAIN_LANE:  # what is copied is decoded from, in this lane
+        _take_copies(state, builder)
     for item in draft.items:  # before anything is allocated: an allocation may evict what the walk has found
         if item.num_hits:
             _take_over_hits(state, item, builder)
     for item in draft.items:
         _commit_item(state, item, builder)
     plan = StepPlan(
-        state.next_step_id(), tuple(state.dropped), tuple(builder.new), tuple(builder.copies), tuple(builder.items)
+        state.next_step_id(),
+        tuple(state.dropped),
+        tuple(builder.new),
+        tuple(builder.copies),
+        tuple(builder.items),
+        lane,
     )
     state.dropped = []
     sequences = [item.sequence for item in draft.items]
     counts = builder.num_decodes, builder.num_activated
     step = LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts)
-    state.steps.append(step)
+    state.lanes[lane].append(step)
     gate.note_launch(state, step)
     state.counters["steps_launched"] += 1
+    state.counters[f"{step.kind}_steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
     state.out.append(Launch(plan, builder.num_decodes, plan.num_tokens - builder.num_decodes))
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
-    """Apply one result, however its completion was noticed. A result that does not match its plan is a broken step."""
-    step = state.steps[0] if state.steps else None
-    if step is None or step.plan.step_id != result.step_id:
-        raise InvariantViolated(f"step {result.step_id} is done, but it was not the next one")
+    """Apply one result, however its completion was noticed and in whatever lane it ran. A result that does not match its
+    plan is a broken step."""
+    lane = _lane_whose_next_is(state, result.step_id)
+    step = lane[0]
     if not _matches(step, result):
         on_step_failed(state, StepFailed(result.step_id, "collect", True, "the result is not what the plan asked"))
         return
-    state.steps.popleft()
+    lane.popleft()
     state.counters["steps_done"] += 1
+    state.counters[f"{step.kind}_steps_done"] += 1
     cohorts.record(step, result)
     state.pace.record(step, result.duration_s)
     gate.note_done(state, step, result)
@@ -76,6 +91,14 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
         state.memory.pool.release(ids)
     for sequence in step.owned:
         ownership.disown(state, sequence)
+
+
+def _lane_whose_next_is(state: ExecutorState, step_id: int) -> deque[LaunchedStep]:
+    """Steps of one lane are done in order; those of two in any."""
+    for lane in state.lanes:
+        if lane and lane[0].plan.step_id == step_id:
+            return lane
+    raise InvariantViolated(f"step {step_id} is done, but it was not the next one")
 
 
 def on_step_failed(state: ExecutorState, event: StepFailed) -> None:
@@ -95,6 +118,14 @@ def on_step_failed(state: ExecutorState, event: StepFailed) -> None:
 
 
 # ---- committing
+
+
+def _take_copies(state: ExecutorState, builder: _Builder) -> None:
+    """Owner counts pass from the list to the step."""
+    for pending in state.copies:
+        builder.copies.append(pending.copy)
+        builder.owned += [pending.source, pending.destination]
+    state.copies = []
 
 
 def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
@@ -146,7 +177,8 @@ def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
     else:
         state.gate.advanced(sequence.seq_id, state.now)
     state.note_demand(sequence)
-    if item.num_samples == 1 and sequence.group.kind is Kind.RUN:
+    if item.num_samples == 1 and sequence.group.kind is Kind.RUN and not state.overlaps:
+        # the next step of the lane may decode what this one samples; another lane's may not
         state.running.setdefault(sequence.seq_id, sequence)
 
 
