@@ -156,7 +156,8 @@ def _finish(state: RouterState, stream: Stream, reason: Reason | None, numbers: 
     state.count("ended_ok" if reason is None else f"ended_{reason.name.lower()}")
     state.out.append(stream.closing_line(state.now, reason))
     stages_ms = stream.stages_ms(state.now)
-    state.out.append(End(request_id, reason, numbers, stream.num_cached, stream.num_attempts, stages_ms))
+    told = stream.num_cached, stream.num_attempts, stages_ms, stream.placement
+    state.out.append(End(request_id, reason, numbers, *told))
 
 
 def _forget(state: RouterState, leg: Leg) -> None:

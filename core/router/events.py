@@ -56,6 +56,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False, tag=50):
     tokens: tuple[SampledToken, ...]
     finish: str = ""  #: "stop" or "length" with the last tokens of the choice
     prompt_scores: PromptScores | None = None  #: if asked for: with the first token of choice 0, whole, once
+    placement: str = ""  #: a PlacementReason, with the first token of a choice, if the scheduler's word came before it
 
 
 class End(msgspec.Struct, frozen=True, tag=51):
@@ -67,6 +68,7 @@ class End(msgspec.Struct, frozen=True, tag=51):
     num_cached_tokens: int = 0
     num_attempts: int = 1
     stages_ms: dict[str, float] = {}  #: how long each stage took that was reached
+    placement: str = ""  #: a PlacementReason; empty if it was never placed
 
 
 RouterCommand = Deliver | End

@@ -156,6 +156,8 @@ class RouterCore:
         leg.stream.waited_ms = max(leg.stream.waited_ms, message.waited_ms)
         if leg.stream.placed_at is None:
             leg.stream.placed_at = state.now
+        if leg.stream.first_token_at is None and message.why is not None:
+            leg.stream.placement = message.why.value
         leg.prefill, leg.decode = message.prefill, message.decode
         leg.confirmed_at = state.now
         for choice in leg.choices:
@@ -194,8 +196,9 @@ class RouterCore:
             elif stream.handed_over_at is None and sender == leg.decode != leg.prefill:
                 stream.handed_over_at = now
             scores = record.prompt_scores if offset == 0 == choice.index else None  # once: with what comes once
-            finish = choice.finish
-            state.out.append(Deliver(stream.request.request_id, choice.index, offset, fresh, finish, scores))
+            finish, placement = choice.finish, stream.placement if offset == 0 else ""
+            request_id = stream.request.request_id
+            state.out.append(Deliver(request_id, choice.index, offset, fresh, finish, scores, placement))
             if finish:
                 attempts.end_if_over(state, stream, sender)
 

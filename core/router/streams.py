@@ -164,6 +164,7 @@ class Stream:
         "num_attempts",
         "num_cached",
         "placed_at",
+        "placement",
         "request",
         "waited_ms",
         "wire_id",
@@ -179,6 +180,7 @@ class Stream:
         self.num_attempts = 1
         self.num_cached = 0
         self.placed_at: float | None = None  #: first
+        self.placement = ""  #: why the prompt was computed where its first token came from
         self.waited_ms = 0  #: for prefixes, in all attempts: no later one may wait as long again (P10)
         self.first_token_at: float | None = None
         self.handed_over_at: float | None = None  #: the first token came of an executor that did not compute the prompt
@@ -216,4 +218,4 @@ class Stream:
         numbers["arrived_s"] = self.arrived_at
         numbers["output_tokens"] = sum(len(choice.tokens) for choice in self.choices)
         numbers["attempts"] = self.num_attempts
-        return Note("request ended", self.wire_id, 0, reason, numbers)
+        return Note("request ended", self.wire_id, 0, reason, numbers, detail=self.placement)

@@ -43,6 +43,7 @@ class RequestStream:
         self.choices = [choice for part in parts.values() for choice in part.choices]
         self.is_over = False
         self.failure: ApiError | None = None  #: why it is over, if not because all choices finished
+        self.placement = ""  #: why the first prompt of which that is known was computed where it was
         self.num_prompt_tokens = sum(part.prompt.num_tokens for part in parts.values())
         self._part_of = [part for part in parts.values() for _ in part.choices]
         self._waits_for_scores = waits_for_scores
@@ -88,6 +89,7 @@ class RequestStream:
             raise InvariantViolated(f"tokens delivered for choice {index} of {len(part.choices)}")
         if command.prompt_scores is not None:
             part.scores = command.prompt_scores.unpack()
+        self.placement = self.placement or command.placement
         offset = part.choices[index].push(command.offset, command.tokens, command.finish)
         if not self._is_callback_due:
             self._note_change()
@@ -99,6 +101,7 @@ class RequestStream:
         if failure is None and not all(choice.finish for choice in part.choices):
             raise InvariantViolated("a request ended well with a choice that has no finish")
         part.end = command
+        self.placement = self.placement or command.placement
         if failure is not None or all(other.end for other in self.parts.values()):
             self.fail(failure)
 

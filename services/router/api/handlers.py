@@ -140,6 +140,7 @@ class Generation:
             entry.num_output_tokens = stream.num_output_tokens
             entry.num_cached_tokens = stream.num_cached_tokens
             entry.num_attempts = stream.num_attempts
+            entry.placement = stream.placement
         if writer.response is None:
             raise InvariantViolated("a request is over and was not answered")
         return writer.response
@@ -151,6 +152,7 @@ class Generation:
             raise stream.failure
         # Thousands of log-probabilities take a while to write down; a thread leaves the loop its turns.
         body = await self._front.beside(_whole, shape) if _is_scored(ask) else shape.whole()
+        entry.placement = stream.placement
         await writer.send(web.Response(body=body, content_type="application/json", headers=entry.headers()))
 
 

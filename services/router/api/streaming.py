@@ -61,6 +61,7 @@ class Streaming:
                 raise self._stream.failure
         if self._is_complete:
             data += self._closing()
+        self._entry.placement = self._stream.placement
         await self._writer.begin_stream(self._entry.headers(), data)
 
     def _events(self) -> bytes:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 LOG = logging.getLogger("baton.router.access")
 PROBES = ("/health", "/ready", "/metrics")  #: asked every few seconds: told only at the debug level
+PLACEMENT_HEADER = "X-Baton-Placement"
 TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -35,12 +36,14 @@ class Entry(msgspec.Struct):
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     num_attempts: int = 0
+    placement: str = ""  #: why the prompt was computed where it was
 
     def headers(self) -> dict[str, str]:
         """Headers of every answer: the client's id as it came, or ours. There is one even if nothing was generated, by
-        which a client can ask."""
+        which a client can ask. And why the prompt was computed where it was, once that is known."""
         self.reply_id = self.reply_id or f"req_{secrets.token_hex(12)}"
-        return {"X-Request-Id": self.trace_id or self.reply_id}
+        placement = {PLACEMENT_HEADER: self.placement} if self.placement else {}
+        return {"X-Request-Id": self.trace_id or self.reply_id, **placement}
 
 
 #: of the request that the current task handles

@@ -16,7 +16,7 @@ ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{
 METHODS = "GET, POST"
 REQUEST_HEADERS = "Authorization, Content-Type, X-Request-Id"
 RATE_HEADERS = "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"
-EXPOSED_HEADERS = f"X-Request-Id, Retry-After, {RATE_HEADERS}"
+EXPOSED_HEADERS = f"X-Request-Id, X-Baton-Placement, Retry-After, {RATE_HEADERS}"
 PREFLIGHT_MAX_AGE_S = 600
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

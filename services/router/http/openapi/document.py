@@ -116,6 +116,8 @@ class Document:
         if route.event is not None:
             content[EVENTS] = {"schema": self._event(route)}
         names = ("X-Request-Id", "ETag") if route.cached is not None else ("X-Request-Id",)
+        if route.event is not None:
+            names = (*names, "X-Baton-Placement")
         return {"description": route.summary, "headers": headers(*names), "content": content}
 
     def _event(self, route: Route) -> Schema:

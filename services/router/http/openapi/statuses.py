@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from baton.core.wire.placement import PlacementReason
+
 
 class Status(NamedTuple):
     """One status of an error."""
@@ -38,6 +40,10 @@ HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
         "description": "The X-Request-Id of the request; without it the id of the answer or the error.",
         "schema": {"type": "string"},
+    },
+    "X-Baton-Placement": {
+        "description": "Why the prompt was computed where it was. Not sent if that was not known when the answer began.",
+        "schema": {"type": "string", "enum": [reason.value for reason in PlacementReason]},
     },
     "Retry-After": {
         "description": "Seconds after which trying again makes sense. Not sent where it never does.",
