@@ -42,7 +42,8 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     _release_if_free(state, sequence)
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
-        state.sharers.pop(group.work_id, None)
+        if state.sharers.pop(group.work_id, None) is not None:
+            disown(state, group.first)
         _tell_marks(state, group)
         count_prompt_tokens(state, group, 0)
         state.tell_scheduler(Ended(group.work_id))

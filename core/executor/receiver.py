@@ -26,7 +26,8 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     if state.config.share_wait_s > 0:
         num_full = group.work.num_tokens // state.layout.block_size
         hashes = bytes(group.first.hashes[num_held_blocks * HASH_BYTES : num_full * HASH_BYTES])
-    transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids), hashes)
+    window_bytes = _window_share(state, life)
+    transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids), hashes, window_bytes)
     group.incoming = transfer
     state.incoming[transfer.transfer_id] = transfer
     for block_hash in _each(hashes):
@@ -34,7 +35,7 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     ownership.own(group.first)
     state.tell(
         life,
-        m.Receive(transfer.transfer_id, group.work_id, num_held_blocks, ids.tobytes(), _window_share(state)),
+        m.Receive(transfer.transfer_id, group.work_id, num_held_blocks, ids.tobytes(), window_bytes),
     )
 
 
@@ -167,10 +168,19 @@ def _is_agent_open(state: ExecutorState, transfer: Incoming) -> bool:
     return transport is not None and transport.generation == transfer.generation and not transport.is_closed
 
 
-def _window_share(state: ExecutorState) -> int:
-    """This end's bound divided among the writers that it is connected to."""
+def _window_share(state: ExecutorState, life: Life) -> int:
+    """This end's bound divided among the writers that it is connected to, and never more than the others leave of it.
+
+    What a writer has on its way belongs to its open transfers, and is no more than the largest window that it was told
+    with one of them: a writer that came later gets its whole share when the earlier ones' transfers of before are over.
+    """
     num_writers = sum(1 for transport in state.transports.values() if transport.link is Link.READY)
-    return max(1, state.config.window_bytes // max(1, num_writers))
+    told: dict[Life, int] = {}
+    for transfer in state.incoming.values():
+        if transfer.peer != life:
+            told[transfer.peer] = max(told.get(transfer.peer, 0), transfer.window_bytes)
+    bound = state.config.window_bytes
+    return max(1, min(bound // max(1, num_writers), bound - sum(told.values())))
 
 
 def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:

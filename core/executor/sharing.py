@@ -42,6 +42,7 @@ def go_on(state: ExecutorState) -> None:
         else:
             ownership.note_failure(state, group, Reason.LINK_BUSY, sharer.writer.name)
             ownership.end_group(state, group)
+        ownership.disown(state, group.first)
 
 
 # ---- inside
@@ -55,6 +56,7 @@ def _open_or_wait(state: ExecutorState, group: SequenceGroup, writer: Life, unti
     sharer = Sharer(group, writer, carrier, until)
     carrier.sharers.append(sharer)
     state.sharers[group.work_id] = sharer
+    ownership.own(group.first)  # a first choice that was stopped keeps its blocks for the others, as with a transfer
     state.counters["share_waits"] += 1
 
 

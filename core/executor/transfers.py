@@ -109,10 +109,18 @@ class Incoming(_Status):
         "posted",
         "sharers",
         "transfer_id",
+        "window_bytes",
     )
 
     def __init__(
-        self, transfer_id: int, peer: Life, generation: int, group: SequenceGroup, num_blocks: int, hashes: bytes
+        self,
+        transfer_id: int,
+        peer: Life,
+        generation: int,
+        group: SequenceGroup,
+        num_blocks: int,
+        hashes: bytes,
+        window_bytes: int,
     ) -> None:
         super().__init__()
         self.transfer_id = transfer_id
@@ -122,6 +130,7 @@ class Incoming(_Status):
         self.group = group
         self.num_blocks = num_blocks  #: blocks that the writer may touch
         self.hashes = hashes  #: 16 bytes for each full block of them, if others may wait for these
+        self.window_bytes = window_bytes  #: what its writer was told that it may have on its way, of all its transfers
         self.sharers: list[Sharer] = []  #: who waits for some of them, those that have ended included
         self.posted: set[int] = set()
         self.landed: set[int] = set()

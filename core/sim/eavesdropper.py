@@ -77,7 +77,8 @@ class Eavesdropper:
         assert memory is not None
         thread = writer.transfer_of()
         window = min(message.window_bytes, thread.config.window_bytes)  # a smaller one counts once it is heard, if ever
-        thread.windows[process.life] = max(window, thread.windows.get(process.life, 0))
+        windows = thread.books.windows
+        windows[process.life] = max(window, windows.get(process.life, 0))
         key = (process.life, message.transfer_id)
         if key in self._transfers:
             return

@@ -17,6 +17,7 @@ from typing import Any
 
 from baton.core.config import ExecutorConfig
 from baton.core.executor import events as e
+from baton.core.sim.in_flight import InFlight
 from baton.core.sim.memory import KvMemory
 from baton.core.sim.process import Process, ThreadMailbox
 from baton.core.sim.writes import Agent, Fabric, Fragment, WriteOp, land, settle
@@ -34,12 +35,10 @@ class TransferThread:
         self.num_failing_pieces = 0  #: fault: the next pieces end in an error
         self.num_failing_opens = 0  #: fault: the next OpenTransport fails
         self.num_failing_connects = 0  #: fault: the next ConnectTransport fails
-        self.posted: dict[tuple[str, int], list[int]] = {}  #: per peer life: [pieces, bytes] posted and not heard of
-        self.windows: dict[tuple[str, int], int] = {}  #: per peer life: bytes that it allows
-        self._landed_at: set[tuple[str, int]] = set()  #: peer lives at whose agent of now a piece has landed
-        self._bytes_of: dict[int, tuple[tuple[str, int], int]] = {}
+        self.books = InFlight(process.env, process.life, fabric.layout, config)
         self._env = process.env
         self._fabric = fabric
+        fabric.threads[process.life] = self
         self._mailbox = ThreadMailbox(process)
         self._agents: dict[tuple[str, int], Agent] = {}
         self._jobs: deque[tuple[Callable[[Any], None], Any]] = deque()
@@ -68,7 +67,8 @@ class TransferThread:
         """A command of the machine reaches the thread."""
         if isinstance(command, e.Post):
             for piece in command.pieces:
-                self._account(piece)
+                self.books.sent(piece)
+                self._check_receivers_bound((piece.peer, piece.peer_epoch))
                 self._jobs.append((self._post, piece))
         else:
             if isinstance(command, e.CloseTransport) and self._env.random() < 0.5:
@@ -76,42 +76,14 @@ class TransferThread:
             self._jobs.append((self._perform[type(command)], command))
         self._work()
 
-    def _account(self, piece: e.Piece) -> None:
-        key = (piece.peer, piece.peer_epoch)
-        length = (piece.end_slot - piece.first_slot) * (piece.end_plane - piece.first_plane)
-        num_bytes = length * self._fabric.layout.slot_bytes
-        if not 0 < num_bytes <= self.config.piece_bytes:
-            self._env.fail("piece size", f"{piece} has {num_bytes} bytes of at most {self.config.piece_bytes}")
-        if piece.piece_id in self._bytes_of:
-            self._env.fail("piece ids are unique", f"{piece}")
-        self._bytes_of[piece.piece_id] = (key, num_bytes)
-        posted = self.posted.setdefault(key, [0, 0])
-        posted[0] += 1
-        posted[1] += num_bytes
-        self._check_windows(key, posted)
-
-    def _check_windows(self, key: tuple[str, int], posted: list[int]) -> None:
-        """A window bounds bytes in flight, except that one piece may always go."""
-        window = self.windows.get(key)
-        if window is None:
-            self._env.fail("window", f"{self.process.identity} posts to {key} without a grant")
-        elif posted[0] > 1 and posted[1] > window:
-            self._env.fail("window", f"{self.process.identity} has {posted} in flight to {key}, window {window}")
-        elif self.config.window == "adaptive" and key not in self._landed_at and posted[1] > self.config.piece_bytes:
-            self._env.fail("window", f"{self.process.identity} has {posted} in flight to {key}, which is not measured")
-        pieces = sum([each[0] for each in self.posted.values()])
-        total = sum([each[1] for each in self.posted.values()])
-        if pieces > 1 and total > self.config.total_window_bytes:
-            bound = self.config.total_window_bytes
-            self._env.fail("window", f"{self.process.identity} has {total} bytes in flight of {bound}")
-
-    def heard(self, piece_id: int, has_landed: bool) -> None:
-        """The machine is about to hear the end of this piece."""
-        key, num_bytes = self._bytes_of.pop(piece_id)
-        if has_landed:
-            self._landed_at.add(key)
-        self.posted[key][0] -= 1
-        self.posted[key][1] -= num_bytes
+    def _check_receivers_bound(self, key: tuple[str, int]) -> None:
+        """What all writers have on its way to one receiver stays within that one's window."""
+        receiver = self._fabric.threads.get(key)
+        if receiver is None:
+            return
+        total = sum([thread.books.bytes_to(key) for thread in self._fabric.threads.values() if thread.process.is_alive])
+        if total > receiver.config.window_bytes:
+            self._env.fail("window", f"{total} bytes on their way to {key}, window {receiver.config.window_bytes}")
 
     def _work(self) -> None:
         while self._jobs and not self._is_busy:
@@ -136,7 +108,7 @@ class TransferThread:
 
     def _open(self, command: e.OpenTransport) -> None:
         key = (command.peer, command.peer_epoch)
-        self._landed_at.discard(key)
+        self.books.opens(key)
         if key in self._agents:
             self._env.fail("one agent for each peer", f"{self.process.identity} opens {key} twice")
         if self.num_failing_opens:

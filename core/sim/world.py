@@ -224,7 +224,7 @@ class World:
             self.digest = zlib.crc32(event.data, self.digest)
             self.ears.hear(process, event)
         elif kind is e.PieceLanded or kind is e.PieceFailed:
-            process.transfer_of().heard(event.piece_id, kind is e.PieceLanded)
+            process.transfer_of().books.heard(event.piece_id, kind is e.PieceLanded)
         elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
             process.device.lanes.hear(event)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from baton.core.executor import events as e
 from baton.core.layout import KvLayout
 from baton.core.sim.memory import Words
 from baton.core.sim.process import Process
+
+if TYPE_CHECKING:
+    from baton.core.sim.transport import TransferThread
 
 
 class Fragment:
@@ -77,6 +81,7 @@ class Fabric:
         self.kind = kind  #: "cma" or "tcp"
         self.bytes_per_s = bytes_per_s  #: cma: of the copy inside the post
         self.fragment_s = fragment_s  #: tcp: about what a fragment takes to land
+        self.threads: dict[tuple[str, int], TransferThread] = {}  #: of every life
         self.agents: dict[bytes, Agent] = {}  #: by metadata, those of dead processes too
 
 

@@ -220,6 +220,31 @@ def test_p14_a_sharer_of_several_choices_shares_too():
     assert rig.books()["blocks_free"] == 64
 
 
+def test_p14_and_g7_a_first_choice_that_is_stopped_while_it_waits_keeps_its_blocks_for_the_others():
+    rig = decoder()
+    before = rig.books()
+    rig.decode(1, work(shared(1)), P)
+    rig.decode(2, work(shared(2), num_choices=2), P)
+    rig.hear(ROUTER, m.Stop(AttemptId(2, 0), 0, 1))
+    second = the(land(rig, 1), m.Receive)
+    assert len(unpacked(second.block_ids)) == 1
+    rig.hear(P, m.ChunkLanded(second.transfer_id, 0))
+    rig.hear(P, m.Sealed(second.transfer_id, 1, (*sampled(7), *sampled(8, choice=1))))
+    rig.finish_steps()
+    assert rig.books() == before
+
+
+def test_p14_and_g7_an_attempt_whose_choices_were_all_stopped_while_it_waits_is_over():
+    rig = decoder()
+    rig.decode(1, work(shared(1)), P)
+    before = rig.books()
+    rig.decode(2, work(shared(2), num_choices=2), P)
+    rig.hear(ROUTER, m.Stop(AttemptId(2, 0), 0, 1))
+    rig.hear(ROUTER, m.Stop(AttemptId(2, 0), 1, 1))
+    assert rig.books() == before
+    assert not rig.state.sharers
+
+
 def test_p14_decode_steps_go_on_while_sharers_wait():
     rig = decoder()
     rig.decode(1, work(prompt(8, 5), max_tokens=4), P)
@@ -235,9 +260,11 @@ def test_x1_the_invariants_find_a_wedged_sharer():
     rig.decode(1, work(shared(1)), P)
     rig.decode(2, work(shared(2)), P)
     sharer = rig.state.sharers.pop(AttemptId(2, 0))
+    sharer.group.first.num_owners -= 1
     with pytest.raises(InvariantViolated, match="or neither"):
         rig.core.check_invariants()
     rig.state.sharers[AttemptId(2, 0)] = sharer
+    sharer.group.first.num_owners += 1
     sharer.carrier = None
     with pytest.raises(InvariantViolated, match="is over"):
         rig.core.check_invariants()

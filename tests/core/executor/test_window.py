@@ -46,6 +46,17 @@ def test_w1_the_receiver_divides_its_bound_among_its_writers():
     assert the(rig.decode(1, work(prompt(9)), P2), m.Receive).window_bytes == 500
 
 
+def test_w1_a_writer_that_comes_later_gets_what_the_others_leave_until_their_transfers_are_over():
+    rig = decoder(P, window_bytes=1000)
+    assert the(rig.decode(1, work(prompt(9, 1)), P), m.Receive).window_bytes == 1000
+    rig.up(P2)
+    rig.connect(P2)
+    assert the(rig.decode(2, work(prompt(9, 2)), P), m.Receive).window_bytes == 500
+    assert the(rig.decode(3, work(prompt(9, 3)), P2), m.Receive).window_bytes == 1  # one piece may always go
+    landed(rig, 1)
+    assert the(rig.decode(4, work(prompt(9, 4)), P2), m.Receive).window_bytes == 500
+
+
 def test_w2_blocks_slot_and_growth_are_taken_in_one_turn_before_the_first_chunk():
     rig = decoder()
     granted = rig.state.memory.outstanding_blocks

@@ -15,7 +15,7 @@ from tests.support.sim_parts import Bench
 def grant(writer: Process, reader: Process, *blocks: int) -> None:
     for block in blocks:
         reader.memory.grantees[block] = writer.life
-    writer.transfer.windows[reader.life] = 1 << 20
+    writer.transfer.books.windows[reader.life] = 1 << 20
 
 
 def connect(bench: Bench, drives: bool = True, opens: bool = True) -> tuple[Process, Process]:
@@ -154,7 +154,7 @@ def test_a_write_that_nobody_granted_is_a_violation() -> None:
 def test_more_than_the_window_in_flight_is_a_violation_but_one_piece_may_always_go() -> None:
     bench = Bench()
     writer, reader = connect(bench, drives=False)
-    writer.transfer.windows[reader.life] = 8
+    writer.transfer.books.windows[reader.life] = 8
     writer.transfer.take(e.Post((piece(1),)))
     with pytest.raises(Violation, match="window"):
         writer.transfer.take(e.Post((piece(2, 3),)))
@@ -163,11 +163,11 @@ def test_more_than_the_window_in_flight_is_a_violation_but_one_piece_may_always_
 def test_w1_more_than_one_piece_to_a_peer_that_is_not_measured_is_a_violation_with_adaptive_windows() -> None:
     bench = Bench("tcp")
     writer, _ = connect(bench)
-    writer.transfer.config = replace(writer.transfer.config, window="adaptive")
+    writer.transfer.books._config = replace(writer.transfer.config, window="adaptive")
     writer.transfer.take(e.Post((piece(1, 2),)))
     with pytest.raises(Violation, match="not measured"):
         writer.transfer.take(e.Post((piece(2, 3),)))
-    writer.transfer.heard(1, True)
+    writer.transfer.books.heard(1, True)
     writer.transfer.take(e.Post((piece(3, 3),)))
 
 
