@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from baton.core.errors import Reason
 from baton.core.events import Note
 from baton.core.ids import Life
@@ -53,8 +55,7 @@ def submit_again(state: RouterState, leg: Leg) -> None:
     if not leg.was_told:
         submit(state, leg)
         return
-    if leg.state is LegState.SUBMITTED:  # nobody knows how much of that was a wait for a prefix: all of it counts
-        leg.stream.waited_ms += int((state.now - leg.submitted_at) * 1000)
+    _note_wait(state, leg)
     for part in _parts(state, leg):
         for choice in part.choices:
             choice.early.clear()
@@ -82,6 +83,7 @@ def fail(state: RouterState, leg: Leg, reason: Reason) -> None:
         end(state, stream, Reason.TOO_MANY_ATTEMPTS, {"attempts": leg.num_failures, "last_reason": int(reason)})
         return
     stream.num_attempts += 1
+    _note_wait(state, leg)
     for part in _parts(state, leg):
         _resume(state, part, reason)
 
@@ -118,6 +120,12 @@ def sweep(state: RouterState) -> None:
 
 
 # ---- inside
+
+
+def _note_wait(state: RouterState, leg: Leg) -> None:
+    """An attempt of which no place was heard is over: perhaps it waited for a prefix all the time (P10)."""
+    if leg.state is LegState.SUBMITTED and leg.was_told:
+        leg.stream.waited_ms += math.ceil((state.now - leg.submitted_at) * 1000)
 
 
 def _parts(state: RouterState, leg: Leg) -> list[Leg]:

@@ -308,8 +308,8 @@ class SchedulerCore:
         self._prefixes.expire(self._now)
         for life, message in self._placer.walk(self._now):
             self._tell_life(life, message)
-        self._out.extend(self._placer.waits.take())
         self._out.extend(self._prefixes.take())
+        self._out.extend(self._placer.waits.take())
         self._watch_absence()
         deadlines = self._arrivals.deadlines
         wakes = [at for at in (deadlines.first, self._prefixes.next_decision()) if at is not None]

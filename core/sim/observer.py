@@ -27,7 +27,13 @@ class Observer:
                 self._env.fail("metrics", f"{process.identity}: {name} = {value}, before {before.get(name, 0.0)}")
             if name.endswith("_total"):
                 before[name] = value
+        self._look_at_waits(process, machine.gauges())
         machine.readiness()
+
+    def _look_at_waits(self, process: Process, gauges: dict[str, float]) -> None:
+        """P5, P15: a prefix that is waited for is computed by somebody, or lies where others are computed."""
+        if gauges.get("prefix_waiting") and not gauges["placed"]:
+            self._env.fail("nobody waits for nobody", f"{process.identity}: {gauges}")
 
     def look_at_all(self, processes: Iterable[Process]) -> None:
         """Every law that can be checked at any moment."""

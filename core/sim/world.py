@@ -29,6 +29,7 @@ from baton.core.sim.observer import Observer
 from baton.core.sim.oracle import Oracle, Stream
 from baton.core.sim.process import Process
 from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
+from baton.core.sim.span_laws import SpanLaws
 from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.sim.transport import TransferThread
 from baton.core.sim.wiring import Wiring
@@ -77,7 +78,7 @@ class World:
         self._perform: dict[type, Callable[[Process, Any], None]] = {
             Transmit: self._transmit,
             Note: self._note,
-            Span: self._span,
+            Span: SpanLaws(self.env, scenario, self.oracle.fault_kinds).tell,
             OpenLink: lambda process, command: self.network.open(process, command.link, command.address),
             CloseLink: lambda process, command: self.network.close(process, command.link),
             e.Launch: lambda process, command: process.device.launch(command.plan),  # type: ignore[union-attr]
@@ -280,13 +281,6 @@ class World:
         if process.role.is_executor:
             self.ears.listen(process, command.link, command.data)
         self.network.transmit(process, command.link, command.data)
-
-    def _span(self, process: Process, command: Span) -> None:
-        """What lasted ended no earlier than it began, and is over."""
-        reason = "" if command.reason is None else f" {command.reason.name}"
-        self.env.counters[f"span {process.role.name.lower()}: {command.what}{reason}"] += 1
-        if not command.since <= command.ended_at <= self.env.time.now + process.clock_offset_s:
-            self.env.fail("what lasts has a beginning and an end", f"{process.identity}: {command}")
 
     def _note(self, process: Process, command: Note) -> None:
         reason = "" if command.reason is None else f" {command.reason.name}"

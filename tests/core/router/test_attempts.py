@@ -371,3 +371,21 @@ def test_x3_the_same_events_give_the_same_commands():
     for event, now, out in rig.turns[3:]:
         twin.now = now
         assert twin.do(event) == out
+
+
+def test_p10_what_a_request_waited_for_prefixes_goes_with_its_next_attempt():
+    rig = RouterRig()
+    rig.arrive(1)
+    work_id = rig.submits[-1].id
+    rig.hear(SCHEDULER, m.Placed(work_id, P.life, D.life, waited_ms=300))
+    rig.fail(work_id, Reason.PREEMPTED)
+    assert rig.submits[-1].waited_ms == 300
+
+
+def test_p10_an_attempt_that_was_never_placed_may_have_waited_all_the_time():
+    rig = RouterRig()
+    rig.arrive(1)
+    rig.now += 0.25
+    rig.down(SCHEDULER)
+    rig.up(SCHEDULER)
+    assert [submit.waited_ms for submit in rig.submits] == [0, 250]
