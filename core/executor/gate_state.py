@@ -5,6 +5,7 @@ Everything here is of prompts in the queue and leaves with them, or is the newes
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import NamedTuple
 
 from baton.core.errors import Reason
@@ -41,14 +42,15 @@ class Gate:
     """One executor's. Is told of prompts as they enter the queue, go through it and leave it."""
 
     __slots__ = (
-        "arrivals", "decoded_at", "gap_s", "grew_at", "is_alternate", "itl_s", "kept", "last_prompts", "look",
+        "ages", "arrivals", "decoded_at", "gap_s", "grew_at", "is_alternate", "itl_s", "kept", "last_prompts", "look",
         "num_decode_steps", "partials", "protect_left", "version",
     )  # fmt: skip
 
     def __init__(self, is_alternate: bool) -> None:
         self.is_alternate = is_alternate  #: a step is of decodes or of prompts, never of both (C12: the one value)
         self.version = 0  #: changes with the demand; only ever compared for equality
-        self.arrivals: dict[int, float] = {}  #: prompts in the queue, oldest first → when they came (fixed, C8)
+        self.arrivals: dict[int, float] = {}  #: prompts in the queue → since when they wait (fixed, C8)
+        self.ages: list[tuple[float, int]] = []  #: the same, oldest first
         self.partials: dict[int, float] = {}  #: of these, the ones with a part computed → when that was last
         self.grew_at = 0.0  #: when the newest prompt came
         self.gap_s = MAX_GAP_S  #: between two arrivals, of late
@@ -61,8 +63,10 @@ class Gate:
         self.kept: Kept | None = None  #: since the last decision
 
     def arrived(self, seq_id: int, arrived_at: float, now: float) -> None:
-        """A prompt enters the queue. Its bound counts from its arrival here, whatever happens to it later."""
+        """A prompt enters the queue. Its bound counts from its arrival here, less what it waited for a prefix before
+        (P3), whatever happens to it later."""
         self.arrivals[seq_id] = arrived_at
+        insort(self.ages, (arrived_at, seq_id))
         if self.grew_at:
             self.gap_s += GAP_MEMORY * (min(now - self.grew_at, MAX_GAP_S) - self.gap_s)
         self.grew_at = now
@@ -81,14 +85,16 @@ class Gate:
 
     def left(self, seq_id: int) -> None:
         """The prompt is no longer in the queue: launched to its end, or ended."""
-        if self.arrivals.pop(seq_id, None) is not None:
+        arrived_at = self.arrivals.pop(seq_id, None)
+        if arrived_at is not None:
+            del self.ages[bisect_left(self.ages, (arrived_at, seq_id))]
             self.version += 1
         self.partials.pop(seq_id, None)
 
     @property
     def oldest(self) -> float:
-        """When the oldest prompt in the queue came; there must be one."""
-        return next(iter(self.arrivals.values()))
+        """Since when the prompt in the queue waits that waits longest; there must be one."""
+        return self.ages[0][0]
 
     @property
     def oldest_partial(self) -> float:

@@ -170,9 +170,9 @@ class ExecutorState:
 
     def enter_queue(self, sequence: Sequence) -> None:
         """Its prompt is to be computed here, in the order of its attempt."""
-        order = sequence.group.order
+        order, marks = sequence.group.order, sequence.group.marks
         self.queue.push(sequence.seq_id, order.priority_class, order.virtual_start, order.arrival, 0, 0)
-        self.gate.arrived(sequence.seq_id, sequence.group.marks.at["admitted"], self.now)
+        self.gate.arrived(sequence.seq_id, marks.at["admitted"] - sequence.group.waited_s, self.now)
         self.note_demand(sequence)
 
     def leave_queue(self, seq_id: int) -> None:
