@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from baton.services.up.supervisor import RUN_PREFIX
 from bench.machine import children, command_line, family
 
 START_LIMIT_S = 300.0
@@ -128,6 +130,10 @@ class Baton:
             role = command_line(pid).partition(" -m baton.services.")[2].split(" ", 1)[0]
             found.setdefault(role, []).extend(family(pid))
         return found
+
+    def run_folder(self) -> Path:
+        """Where its processes have said where they serve."""
+        return next(Path(tempfile.gettempdir()).glob(f"{RUN_PREFIX}{self._pid}-*"))
 
     def close(self) -> None:
         self._programs.close()
