@@ -55,6 +55,7 @@ def gauges(state: ExecutorState) -> dict[str, float]:
         "attempts": len(state.groups),
         "sequences_held": len(state.sequences),
         "sequences_running": len(state.running),
+        "sequences_joining": len(state.joining.waiting),
         "sequences_waiting": len(state.queue),
         "steps_in_flight": len(state.steps),
         "transfers_incoming": len(state.incoming),

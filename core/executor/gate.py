@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Span
-from baton.core.executor import adaptive, walk
+from baton.core.executor import adaptive, joining, walk
 from baton.core.executor.gate_state import ITL_MEMORY, Gate, Kept, Look
 from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import MAIN_LANE, StepResult
@@ -221,6 +221,7 @@ def _keep(state: ExecutorState, kept: Kept | None, ended_by: str = "no_demand") 
 
 def note_launch(state: ExecutorState, step: LaunchedStep) -> None:
     """A step was committed. One with prompts begins a protection."""
+    joining.note_launch(state, step.num_decodes)
     if step.num_decodes < len(step.plan.items):
         gate = state.gate
         gate.last_prompts = step.plan.step_id

@@ -15,6 +15,7 @@ from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Sen
 from baton.core.executor import (
     checks,
     gate,
+    joining,
     launch,
     ownership,
     placing,
@@ -260,6 +261,7 @@ class ExecutorCore:
         if state.sharers:
             sharing.go_on(state)
         writer.post_ready(state)
+        joining.admit(state)
         for lane, steps in enumerate(state.lanes):
             while len(steps) < state.config.num_queued_steps:
                 pressure.make_room(state)
@@ -267,6 +269,7 @@ class ExecutorCore:
                 if not draft.items:
                     break
                 launch.launch(state, draft, lane)
+                joining.admit(state)
         self._tell_scheduler()
         self._flush()
         self._set_wake()
@@ -306,6 +309,8 @@ class ExecutorCore:
             wakes.append(state.deadlines.first)
         if state.routers:
             wakes.append(self._holding_at)
+        if (join_at := joining.wake_at(state)) is not None:
+            wakes.append(join_at)
         kept = state.gate.kept
         if kept is not None and kept.until > state.now:
             wakes.append(kept.until)

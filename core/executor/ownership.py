@@ -37,6 +37,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
         state.parked_tokens -= group.work.num_tokens
     sequence.move(Compute.ENDED)
     state.running.pop(sequence.seq_id, None)
+    state.joining.waiting.pop(sequence.seq_id, None)
     state.leave_queue(sequence.seq_id)
     _cancel_copy(state, sequence)
     _release_if_free(state, sequence)

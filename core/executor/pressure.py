@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from baton.core.errors import Reason
 from baton.core.executor import placing
-from baton.core.executor.sequence import Compute, SequenceGroup, Transfer
+from baton.core.executor.sequence import Compute, Sequence, SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.walk import needs_block
 from baton.core.wire.messages import Reclaim
@@ -37,7 +37,12 @@ def make_room(state: ExecutorState) -> None:
 def headroom(state: ExecutorState) -> int:
     """Blocks not to be granted: one for each running sequence that may outgrow what it holds."""
     size = state.layout.block_size
-    return len([s for s in state.running.values() if len(s.block_ids) * size < s.max_len - 1])
+    return len([s for s in _decoding(state) if len(s.block_ids) * size < s.max_len - 1])
+
+
+def _decoding(state: ExecutorState) -> list[Sequence]:
+    """In the batch, or about to join it."""
+    return [*state.running.values(), *[arrival.sequence for arrival in state.joining.waiting.values()]]
 
 
 def _coming(state: ExecutorState) -> int:
@@ -60,7 +65,7 @@ def _has_no_open_transfer(group: SequenceGroup) -> bool:
 
 def _youngest(state: ExecutorState) -> SequenceGroup | None:
     """The last in order of the running groups; the only one is never preempted, since nobody would gain."""
-    groups = {s.group.work_id: s.group for s in state.running.values()}
+    groups = {s.group.work_id: s.group for s in _decoding(state)}
     if len(groups) < 2:
         return None
     return max(groups.values(), key=lambda group: group.key)

@@ -10,6 +10,7 @@ from baton.core.deadlines import Deadlines
 from baton.core.events import Send
 from baton.core.executor.bandwidth import TransferPace
 from baton.core.executor.gate_state import Gate
+from baton.core.executor.joining import Joining
 from baton.core.executor.marks import Marks, Stage
 from baton.core.executor.memory import Memory
 from baton.core.executor.outbox import Outbox
@@ -109,6 +110,7 @@ class ExecutorState:
         self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
         self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
+        self.joining = Joining()  #: sequences whose KV has landed and that do not decode yet
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
         self.lanes: list[deque[LaunchedStep]] = [deque() for _ in range(config.num_lanes)]
         self.copies: list[PendingCopy] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from baton.core.executor import ownership
+from baton.core.executor import joining, ownership
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, PendingCopy
 from baton.core.executor.steps import CopyBlock, SampledToken
@@ -102,11 +102,9 @@ def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None
 
 
 def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple[SampledToken, ...]) -> None:
-    """The prompt's KV is here and each choice has its first token: they decode from the next step on (G7)."""
+    """The prompt's KV is here and each choice has its first token (G7): they decode from the next step on, or join the
+    batch when it is their turn (W10)."""
     first = group.first
-    group.marks.first("activated", state.now)
-    if group.kind is Kind.DECODE:
-        state.note_time("landed_to_activated_seconds", group.marks, "landed", "activated")
     publish_computed(state, first)
     for sequence in group.sequences[1:]:
         _share_prompt(state, first, sequence)
@@ -116,7 +114,10 @@ def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple
             continue
         if sequence.compute is Compute.WAITING:
             sequence.move(Compute.RUNNING)
-        state.running[sequence.seq_id] = sequence
+        if group.kind is Kind.DECODE:
+            joining.arrive(state, sequence)
+        else:
+            joining.activate(state, sequence)
         if accept_token(state, sequence, sampled, cached):
             ownership.end_sequence(state, sequence)
 
