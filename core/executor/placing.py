@@ -100,8 +100,9 @@ def close(state: ExecutorState, group: SequenceGroup, reason: Reason = Reason.AB
 
 def fail(state: ExecutorState, group: SequenceGroup, reason: Reason) -> None:
     """End the group and tell the router that the attempt cannot go on. It hears the same of a receiver, if one is told
-    earlier than it is."""
-    ownership.note_failure(state, group, reason)
+    earlier than it is. It says how far the group's transfer has come (W7)."""
+    ends = [end.progress for end in (group.outgoing, group.incoming) if end is not None]
+    ownership.note_failure(state, group, reason, *ends)
     close(state, group, reason)
 
 

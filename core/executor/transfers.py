@@ -79,6 +79,13 @@ class Outgoing(_Status):
         self.is_given_up = False  #: nothing more is sent; it closes when every handle is proven
         self.close_reason: Reason | None = None  #: why it was given up; None: every choice ended with its first token
 
+    @property
+    def progress(self) -> str:
+        """How far it has come."""
+        num_landed = self.num_chunks - len(self.chunks)
+        last_block = self.first_block + len(self.destination_ids)
+        return f"{num_landed} of {self.num_chunks} chunks landed, to block {self.next_block} of {last_block}"
+
 
 class Sharer:
     """Receiving end: an attempt that holds its memory and waits, before its writer hears of it, for what another
@@ -136,6 +143,12 @@ class Incoming(_Status):
         self.landed: set[int] = set()
         self.num_chunks: int | None = None
         self.first_tokens: tuple[SampledToken, ...] = ()
+
+    @property
+    def progress(self) -> str:
+        """How far it has come."""
+        total = "of an unknown number" if self.num_chunks is None else f"of {self.num_chunks}"
+        return f"{len(self.landed)} chunks landed {total}, {len(self.posted - self.landed)} on their way"
 
     @property
     def is_moving(self) -> bool:

@@ -182,6 +182,27 @@ def test_w7_a_deadline_on_the_receiving_end_frees_nothing_before_the_writers_wor
     assert rig.books() == before
 
 
+def test_w7_a_timeout_says_how_far_the_transfer_came_on_either_end():
+    rig = decoder()
+    rig.decode(1, work(prompt(16)), P, left_ms=1000)
+    for chunk in (0, 1):
+        rig.hear(P, m.ChunkPosted(1, chunk, BLOCK_BYTES))
+    rig.hear(P, m.ChunkLanded(1, 0))
+    failed = the(rig.do(Wake(), after_s=1.5), m.AttemptFailed)
+    assert failed == m.AttemptFailed(
+        AttemptId(1, 0), Reason.DEADLINE, "1 chunks landed of an unknown number, 1 on their way"
+    )
+    rig = prefiller(token_budget=8, window_bytes=2 * BLOCK_BYTES)
+    rig.hear(D, m.Receive(1, AttemptId(1, 0), 0, packed(range(5)), 1 << 40))
+    rig.prefill(1, work(prompt(20, 1)), left_ms=1000)
+    rig.step_done()
+    rig.piece_landed()
+    rig.piece_landed()
+    rig.step_done()
+    failed = the(rig.do(Wake(), after_s=2.0), m.AttemptFailed)
+    assert failed.detail == "1 of 2 chunks landed, to block 4 of 5"
+
+
 def test_w8_a_receive_that_names_the_wrong_blocks_fails_at_once_and_wedges_nothing():
     rig = prefiller()
     before = rig.books()
