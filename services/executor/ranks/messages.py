@@ -35,7 +35,7 @@ class Meet(msgspec.Struct, frozen=True):
 
 
 class RankAlive(msgspec.Struct, frozen=True, tag=1):
-    """Said several times in each timeout, whatever the rank does."""
+    """Said several times in each timeout from `RankLoaded` on, whatever the rank does."""
 
 
 class RankLoaded(msgspec.Struct, frozen=True, tag=2):

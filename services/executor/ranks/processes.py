@@ -68,13 +68,16 @@ class RankProcess:
             self.process.wait()
 
     def _watch(self) -> None:
+        """While it loads, it may be silent: a library that is being loaded lets no thread speak."""
+        has_loaded = False
         while not self.why:
-            if self.orders.is_silent(self._timeout_s):
+            if has_loaded and self.orders.is_silent(self._timeout_s):
                 self.why = f"said nothing for {self._timeout_s:g} s"
             elif (frame := self.orders.receive()) is None:
                 self.why = self._how_it_ended()
             else:
                 word = _WORDS.decode(frame)
+                has_loaded = has_loaded or isinstance(word, RankLoaded)
                 self._heard.put((self.rank, word))
         self._heard.put((self.rank, None))
 

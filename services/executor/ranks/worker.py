@@ -25,7 +25,7 @@ from baton.services.executor.ranks.start import load_follower
 from baton.services.runtime.lifecycle import EXIT_BUG, EXIT_REFUSED, die_with_parent
 from baton.services.runtime.log import Log
 
-WORDS_PER_TIMEOUT = 4  #: how often a rank says within the timeout that it lives
+WORDS_PER_TIMEOUT = 5  #: how often a rank says within the timeout that it lives
 PARENT_TIMEOUT_S = 60.0  #: for a parent that does not read
 
 _COMMANDS = msgspec.msgpack.Decoder(TransferCommand)
@@ -42,7 +42,6 @@ class Worker:
 
     def run(self) -> int:
         """Follow until the orders end; the exit code."""
-        threading.Thread(target=self._say_alive, name="alive", daemon=True).start()
         try:
             return self._serve()
         except Exception as error:
@@ -55,6 +54,8 @@ class Worker:
         device = load_follower(self.start)
         if self.start.moves_kv:
             self._start_transfer(device.kv_base_address, device.num_blocks, device.layout)
+        alive = threading.Thread(target=self._say_alive, name="alive", daemon=True)
+        alive.start()  # as urgent as the process is now
         self._orders.tell(RankLoaded())
         meeting = self._orders.receive()
         if meeting is None:
