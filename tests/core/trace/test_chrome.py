@@ -90,7 +90,7 @@ def test_pieces_are_shown_from_their_post_to_their_landing() -> None:
     assert {*failed["args"], *flying["args"]} == {"bytes", "failed", "unfinished"}
 
 
-def test_the_times_of_all_processes_are_on_one_clock_and_the_error_is_told() -> None:
+def test_h10_the_times_of_all_processes_are_on_one_clock_and_the_error_is_told() -> None:
     here = note_record(Note("tick", 1), 100.0)
     there = note_record(Note("tock", 1), 7.5)
     one = ProcessTrace("router", "router", 100.0, [here])
