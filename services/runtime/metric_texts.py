@@ -27,6 +27,10 @@ TEXTS: dict[str, str] = {
     "output_tokens": "Tokens given to clients",
     # scheduler
     "queued": "Attempts that wait for a place",
+    "prefix_waiting": "Of those, the ones that wait for a prefix that is being computed",
+    "prefix_waits_begun": "Attempts that have begun to wait for a prefix",
+    "prefix_wait_tokens_saved": "Prompt tokens that waiters found computed and would else have computed again",
+    "prefix_waits_left": "Waits for a prefix that ended with their attempt",
     "handoffs": "Prompts that wait for a decode executor",
     "placed": "Attempts that executors have",
     "placements": "Attempts given to executors",
@@ -102,6 +106,8 @@ FAMILIES: dict[str, str] = {
     "refused_": "Attempts refused with the reason",
     "failed_": "Attempts that failed here with the reason",
     "walk_": "Walks of the queue that were ended by",
+    "prefix_waits_": "Waits for a prefix that ended because they were",
+    "prefix_wait_refused_": "Attempts that did not wait for a prefix that is being computed:",
     "wait_": "Waits for the reason",
     "executors_": "Live executors of the role",
 }
