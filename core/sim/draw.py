@@ -26,6 +26,7 @@ WINDOWS_SALT = 0x1F83D9ABFB41BD6B  #: and how the executors bound what is on its
 LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
 PREFIXES_SALT = 0xBB67AE8584CAA73B  #: and who waits for whose prefix
 PLACEMENT_SALT = 0xA54FF53A5F1D36F1  #: and where prompts are computed
+LANES_SALT = 0x428A2F98D728AE22  #: and beside what
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -82,6 +83,7 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_grammars(Random(seed ^ GRAMMARS_SALT), scenario)
     scenario = _with_windows(Random(seed ^ WINDOWS_SALT), scenario)
     scenario = _with_placement(Random(seed ^ PLACEMENT_SALT), scenario)
+    scenario = _with_lanes(Random(seed ^ LANES_SALT), scenario)
     scenario = _with_prefixes(Random(seed ^ PREFIXES_SALT), scenario)
     busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
     scenario = replace(scenario, busy_loop_s=busy_loop_s)
@@ -188,6 +190,16 @@ def _with_placement(rng: Random, scenario: Scenario) -> Scenario:
     return replace(
         scenario, scheduler=replace(scenario.scheduler, placement=placement, strict_pd=strict_pd, **knobs)
     )
+
+
+def _with_lanes(rng: Random, scenario: Scenario) -> Scenario:
+    """Some executors that decode compute prompts in a lane beside (O8)."""
+    executors = []
+    for spec in scenario.executors:
+        if rng.random() < 0.4 and spec.role.runs_decode and spec.config.step_mode == "mixed":
+            spec = replace(spec, config=replace(spec.config, step_mode="overlap"))
+        executors.append(spec)
+    return replace(scenario, executors=tuple(executors))
 
 
 def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:

@@ -134,6 +134,7 @@ class Lanes:
         now = self._env.time.now
         running = [step for step in self._running if step is not None]
         stretch = SHARED_STRETCH if len(running) > 1 else 1.0
+        self._env.counters["steps beside each other"] += len(running) > 1
         for step in running:
             if step.stretch != stretch or step.turn == 0:
                 step.left_s -= (now - step.since) / step.stretch
