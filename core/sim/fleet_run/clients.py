@@ -104,6 +104,7 @@ class Clients:
         return self._world
 
     def _time(self) -> float:
+        """Seconds since the run began."""
         return self._of().now - self.began_at
 
     def _begin_phase(self) -> None:
@@ -111,12 +112,14 @@ class Clients:
             self._schedule = self._phases.pop(0)(self._time(), self.ended)
             self._send_due()
 
-    def _send_due(self) -> None:
+    def _send_due(self, now: float = 0.0) -> None:
+        """At `now`, where the difference of two times is a rounding earlier."""
         schedule = self._schedule
         if schedule is None:
             return
-        for due in schedule.take_due(self._time()):
-            self._ask(due)
+        now = max(now, self._time())
+        for due in schedule.take_due(now):
+            self._ask(due, now)
         if schedule.is_over:
             self._begin_phase()
             return
@@ -128,9 +131,9 @@ class Clients:
     def _wake(self, at: float) -> None:
         if self._wake_at == at:
             self._wake_at = None
-            self._send_due()
+            self._send_due(at)
 
-    def _ask(self, due: DueLike) -> None:
+    def _ask(self, due: DueLike, now: float) -> None:
         world, request = self._of(), self._requests[due.request.index]
         prompt = request.prompt(b"" if request.repeats is None else self._kept.get(request.repeats, b""))
         if request.index in self._is_repeated:
@@ -139,7 +142,7 @@ class Clients:
         sampling = SamplingParams(
             max_tokens=request.num_output_tokens, temperature=0.0, seed=request.answer_token, ignore_eos=True
         )
-        self._open[request.index] = _Open(request, due, self._time(), len(prompt) // 4)
+        self._open[request.index] = _Open(request, due, now, len(prompt) // 4)
         routers = world.routers()
         router = routers[request.index % len(routers)]
         router.hand(

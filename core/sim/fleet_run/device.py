@@ -1,5 +1,5 @@
-"""A device that only takes time: plans in order, one after the other, each as long as its profile says. Its tokens are
-those that the load planned, so that a later turn of a session finds its answer in the caches."""
+"""A device that only takes time: the plans of a lane in order, one after the other, each as long as its profile says.
+Its tokens are those that the load planned, so that a later turn of a session finds its answer in the caches."""
 
 from __future__ import annotations
 
@@ -20,23 +20,39 @@ Record = Callable[[StepRecord], None]
 class _Sequence:
     """What the device knows of a sequence: enough to answer each step with the same objects."""
 
-    __slots__ = ("choice", "decoded", "num_known", "token")
+    __slots__ = ("choice", "decoded", "first_decoded", "token")
 
     def __init__(self, new: NewSequence) -> None:
         self.choice = new.choice
         self.token = new.sampling.seed  #: the load says it so
-        self.num_known = len(new.tokens) // 4  #: tokens before the first that it decodes
+        #: first position that counts as decoded: of what is known the last token may be all that is to be computed
+        self.first_decoded = len(new.tokens) // 4 - 1
         self.decoded = ItemResult(new.seq_id, 1, (SampledToken(new.choice, self.token),))
 
 
+class Lane:
+    """Plans that were launched in one lane and are not done; the first is being computed."""
+
+    __slots__ = ("began_at", "features", "left_s", "number", "queue", "results", "serial")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.queue: deque[StepPlan] = deque()
+        self.began_at = 0.0  #: the first one's
+        self.left_s = 0.0  #: that it would still take with the device for itself
+        self.features = Features()
+        self.results: tuple[ItemResult, ...] = ()
+        self.serial = 0  #: counts what was set to be its end; earlier ones are void
+
+
 class TimedDevice:
-    """Of one executor."""
+    """Of one executor. Lanes that compute at once slow each other down, as the profile says."""
 
     def __init__(self, process: LoopProcess, model: StepModel, record: Record, notice_s: float = 0.0) -> None:
         self.process = process
+        self.lanes: dict[int, Lane] = {}
         self.num_steps = 0
-        self.busy_s = 0.0
-        self.queue: deque[StepPlan] = deque()  #: launched and not done; the first is being computed
+        self.busy_s = 0.0  #: some lane computed
         self._env: Env = process.env
         self._model = model
         self._record = record
@@ -44,39 +60,69 @@ class TimedDevice:
         self._gauss = process.env.rng.gauss
         self._is_noisy = any(kind is not None and kind.noise for kind in (model.prefill, model.decode, model.mixed))
         self._sequences: dict[int, _Sequence] = {}
+        self._computing: list[Lane] = []
+        self._counted_at = 0.0  #: until when `left_s` and `busy_s` are counted
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue
+        return not self._computing
 
     def launch(self, plan: StepPlan) -> None:
         """The loop hands the plan over."""
-        self.queue.append(plan)
-        if len(self.queue) == 1:
-            self._begin()
-
-    def _begin(self) -> None:
-        plan = self.queue[0]
-        features, results = self._compute(plan)
-        duration_s = self.duration_s(features)
-        self._record(StepRecord(self.process.name, self._env.time.now, duration_s, features))
-        self.num_steps += 1
-        self.busy_s += duration_s
-        result = StepResult(plan.step_id, results, duration_s, features.decodes)
-        self._env.time.after(duration_s, self._finish, result)
+        lane = self.lanes.get(plan.lane)
+        if lane is None:
+            lane = self.lanes[plan.lane] = Lane(plan.lane)
+        lane.queue.append(plan)
+        if len(lane.queue) == 1:
+            self._count()
+            self._begin(lane)
+            self._set_ends()
 
     def duration_s(self, features: Features) -> float:
-        """What a step of this kind takes now."""
+        """What a step of this kind takes now, with the device for itself."""
         return self._model.duration_s(features, self._gauss(0.0, 1.0) if self._is_noisy else 0.0)
 
-    def _finish(self, result: StepResult) -> None:
-        self.queue.popleft()
-        if self.queue:
-            self._begin()
+    # ---- inside
+
+    def _begin(self, lane: Lane) -> None:
+        lane.features, lane.results = self._compute(lane.queue[0])
+        lane.left_s = self.duration_s(lane.features)
+        lane.began_at = self._env.time.now
+        self._computing.append(lane)
+
+    def _count(self) -> None:
+        """Whatever computes has come on since."""
+        now = self._env.time.now
+        passed_s, self._counted_at = now - self._counted_at, now
+        if self._computing:
+            self.busy_s += passed_s
+            for lane in self._computing:
+                lane.left_s -= passed_s / self._slowdown()
+
+    def _slowdown(self) -> float:
+        return self._model.lane_slowdown if len(self._computing) > 1 else 1.0
+
+    def _set_ends(self) -> None:
+        for lane in self._computing:
+            lane.serial += 1
+            self._env.time.after(max(lane.left_s, 0.0) * self._slowdown(), self._finish, lane, lane.serial)
+
+    def _finish(self, lane: Lane, serial: int) -> None:
+        if serial != lane.serial:
+            return
+        self._count()
+        self._computing.remove(lane)
+        plan, took_s = lane.queue.popleft(), self._env.time.now - lane.began_at
+        self.num_steps += 1
+        self._record(StepRecord(self.process.name, lane.began_at, took_s, lane.features, lane.number))
+        done = StepDone(StepResult(plan.step_id, lane.results, took_s, lane.features.decodes))
+        if lane.queue:
+            self._begin(lane)
+        self._set_ends()
         if self._notice_s:
-            self._env.time.after(self._notice_s, self.process.report, StepDone(result))
+            self._env.time.after(self._notice_s, self.process.report, done)
         else:
-            self.process.report(StepDone(result))
+            self.process.report(done)
 
     def _compute(self, plan: StepPlan) -> tuple[Features, tuple[ItemResult, ...]]:
         sequences = self._sequences
@@ -89,7 +135,7 @@ class TimedDevice:
         attention = 0.0
         for item in plan.items:
             sequence, count = sequences[item.seq_id], item.num_tokens
-            if count == 1 and item.start >= sequence.num_known:
+            if count == 1 and item.start >= sequence.first_decoded:
                 decodes += 1
                 context += item.start + 1
                 rows += 1

@@ -14,6 +14,7 @@ class StepRecord(NamedTuple):
     began_s: float
     duration_s: float
     features: Features
+    lane: int = 0
 
     @property
     def kind(self) -> StepKind:

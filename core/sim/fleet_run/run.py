@@ -15,6 +15,7 @@ from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.core.sim.fleet_run.world import FleetWorld, Recorder
 
 LOOK_EVERY = 1000  #: things that happen between two looks at the progress
+MAX_AT_ONCE = 2000  #: looks without any progress of time: something circles
 Progress = Callable[[float, int], None]  #: seconds since the run began, requests that have ended
 
 
@@ -61,12 +62,17 @@ def run_fleet(
     world.start()
     clients.begin(world)
     time = world.env.time
+    num_at_once = 0
     while not clients.is_over:
+        before = time.now
         for _ in range(LOOK_EVERY):
             if not time.step():
                 raise RunStuck(f"{clients.num_ended} requests ended, and nothing happens any more")
             if clients.is_over:
                 break
+        num_at_once = num_at_once + 1 if time.now == before else 0
+        if num_at_once > MAX_AT_ONCE:
+            raise RunStuck(f"{clients.num_ended} requests ended, and time stands still at {time.now:.6f} s")
         if progress is not None:
             progress(time.now - clients.began_at, clients.num_ended)
     length_s = time.now - clients.began_at

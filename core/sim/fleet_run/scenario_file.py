@@ -14,6 +14,7 @@ import msgspec
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.errors import ServingError
 from baton.core.ids import Role
+from baton.core.knob_effects import without_effect
 from baton.core.sim.fleet_run.spec import ExecutorGroup, FleetSpec, Wires, parse_topology
 from baton.core.sim.step_time.profile import Profile, load_profile
 
@@ -54,7 +55,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kv_tokens: int = 0  #: that each executor can hold; 0: what its profile says
     num_routers: int = 1
     timeout_s: float = 3600.0
-    executor: dict[str, Any] = {}  #: knobs of all executors
+    executor: dict[str, Any] = {}  #: knobs of all executors, each where it has an effect
     prefill: dict[str, Any] = {}  #: of one role: these go before the ones of all
     decode: dict[str, Any] = {}
     unified: dict[str, Any] = {}
@@ -87,12 +88,25 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _group(self, role: Role, count: int) -> ExecutorGroup:
         profile = self.profile_of(role)
-        knobs = self.executor | getattr(self, ROLE_NAMES[role])
         num_blocks = (self.kv_tokens or profile.kv_tokens) // self.block_size
         if num_blocks < 2:
             raise BadScenario(self.name, f"{num_blocks} blocks, at least 2 are needed", "kv_tokens")
-        config = self._config(ROLE_NAMES[role], ExecutorConfig, knobs)
+        config = self._executor_config(role)
         return ExecutorGroup(role=role, count=count, profile=profile, config=config, num_blocks=num_blocks)
+
+    def _executor_config(self, role: Role) -> ExecutorConfig:
+        """Knobs of all executors count where they have an effect, as they have on some other role."""
+        own = getattr(self, ROLE_NAMES[role])
+        common = {knob: value for knob, value in self.executor.items() if knob not in own}
+        while True:
+            config = self._config(ROLE_NAMES[role], ExecutorConfig, common | own)
+            vain = without_effect(config, role)
+            knob = vain.partition(" ")[0]
+            if not vain:
+                return config
+            if knob not in common:
+                raise BadScenario(self.name, vain, ROLE_NAMES[role])
+            del common[knob]
 
     def profile_of(self, role: Role) -> Profile:
         """Raises BadProfile or BadScenario."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from baton.core.events import ConnectLink, Note, Wake
+from baton.core.events import ConnectLink, Note, Span, Wake
 from baton.core.executor import events as e
 from baton.core.ids import Peer, Role
 from baton.core.router.events import Deliver, End
@@ -23,6 +23,7 @@ from baton.core.sim.scenario import ExecutorSpec
 SCHEDULER = "scheduler"
 READY_WITHIN_S = 60.0
 MAX_WAKES_AT_ONCE = 1000  #: of one process at one moment: it would never rest
+NEVER_NOTED = ("bad frame", "bad message", "peer lost", "link rejected", "refused after placement")
 
 Heard = Callable[[LoopProcess, Any], None]
 
@@ -34,12 +35,16 @@ class Recorder:
         self.steps: list[StepRecord] = []
         self.pieces: list[PieceRecord] = []
         self.notes: list[NoteRecord] = []
+        self.spans: list[tuple[str, Span]] = []  #: (process, what it held back or waited for)
 
     def step(self, record: StepRecord) -> None:
         self.steps.append(record)
 
     def piece(self, record: PieceRecord) -> None:
         self.pieces.append(record)
+
+    def span(self, process: str, span: Span) -> None:
+        self.spans.append((process, span))
 
     def note(self, time_s: float, process: str, note: Note) -> None:
         reason = "" if note.reason is None else note.reason.name
@@ -66,6 +71,7 @@ class FleetWorld:
         self._perform: dict[type, Callable[[Any, Any], None]] = {
             Transmit: lambda process, command: self.network.transmit(process, command.link, command.data),
             Note: self._note,
+            Span: self._span,
             OpenLink: lambda process, command: self.network.open(process, command.link, command.address),
             CloseLink: lambda process, command: self.network.close(process, command.link),
             e.Launch: lambda process, command: process.compute.launch(command.plan),
@@ -170,8 +176,15 @@ class FleetWorld:
 
     def _note(self, process: LoopProcess, note: Note) -> None:
         self.env.counters[f"{process.role.name.lower()}: {note.what}"] += 1
+        if note.what in NEVER_NOTED:
+            self.env.fail("nothing fails in a performance run", f"{process.name}: {note}")
         if note.request_id:
             self.recorder.note(self.env.time.now, process.name, note)
+
+    def _span(self, process: LoopProcess, span: Span) -> None:
+        reason = "" if span.reason is None else f" {span.reason.name}"
+        self.env.counters[f"{process.role.name.lower()}: {span.what}{reason}"] += 1
+        self.recorder.span(process.name, span)
 
     def _transfer(self, process: Any, command: Any) -> None:
         process.wires.take(command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from baton.core.executor.steps import StepItem
@@ -38,17 +38,14 @@ class Features(NamedTuple):
         return StepKind.MIXED if self.decodes else StepKind.PREFILL
 
 
-def features_of(items: Iterable[StepItem], num_decodes: int) -> Features:
+def features_of(items: Sequence[StepItem], num_decodes: int) -> Features:
     """Of a plan's items, the first `num_decodes` of which decode."""
-    tokens = prompts = decodes = context = rows = 0
-    attention = 0.0
-    for item in items:
-        rows += item.num_samples
-        if decodes < num_decodes:
-            decodes += 1
-            context += item.start + 1
-        else:
-            prompts += 1
-            tokens += item.num_tokens
-            attention += item.num_tokens * (item.start + item.num_tokens / 2)
-    return Features(tokens, attention, prompts, decodes, context, rows)
+    decodes, prompts = items[:num_decodes], items[num_decodes:]
+    return Features(
+        tokens=sum([item.num_tokens for item in prompts]),
+        attention=sum([item.num_tokens * (item.start + item.num_tokens / 2) for item in prompts]),
+        prompts=len(prompts),
+        decodes=len(decodes),
+        context=sum([item.start for item in decodes]) + len(decodes),
+        rows=len(decodes) + sum([item.num_samples for item in prompts]),
+    )

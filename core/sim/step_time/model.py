@@ -79,6 +79,8 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     decode: KindModel | None = None
     mixed: KindModel | None = None
     host_s: Seconds = 0.0  #: between two steps, while the device does nothing
+    #: how much longer each of two steps takes that run at once; 2: as if one after the other
+    lane_slowdown: Annotated[float, msgspec.Meta(ge=1, le=16)] = 2.0
 
     def duration_s(self, features: Features, normal: float = 0.0) -> float:
         """`normal` is a draw of the standard normal distribution: the residual. Raises StepUnknown."""

@@ -1,0 +1,153 @@
+"""A scenario of several arms that reproduces what others published before it says anything of ours.
+
+The file is a scenario with `[[arms]]`: what is set otherwise in each, and the figures that were published of it. An arm
+without published figures is shown only if all of those are within a tenth of what was published, but for the ones that
+the file names as not calibrated, each with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from baton.core.errors import ServingError
+from baton.core.metrics.percentiles import describe
+from baton.core.metrics.summary import Summary, summarize
+from baton.core.sim.fleet_run.run import FleetRun
+from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, make_scenario, set_value
+
+TOLERANCE = 0.1
+KEYS = ("arms", "uncalibrated", "figures")
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way of doing things."""
+
+    name: str
+    set: dict[str, Any] = {}  #: fields and knobs, as `--set` has them
+    published: dict[str, float] = {}  #: by the name of a figure
+    over: str = ""  #: an arm that stands before it: figures named `x ÷ over` are ratios to that arm's
+
+
+class Arms(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file."""
+
+    arms: tuple[Arm, ...]
+    figures: tuple[str, ...] = ()  #: shown of every arm, besides the published ones
+    uncalibrated: dict[str, str] = {}  #: `arm: figure` → why it is not reproduced
+
+
+class Compared(NamedTuple):
+    """One figure of one arm."""
+
+    arm: str
+    figure: str
+    published: float | None
+    simulated: float
+    excuse: str  #: why it need not be reproduced
+
+    @property
+    def is_off(self) -> bool:
+        if self.published is None or self.excuse:
+            return False
+        return abs(self.simulated - self.published) > TOLERANCE * abs(self.published)
+
+
+def split_arms(table: dict[str, Any]) -> Arms | None:
+    """Takes the arms out of a scenario's table; None for a plain scenario. Raises BadScenario."""
+    if "arms" not in table:
+        return None
+    taken = {key: table.pop(key) for key in KEYS if key in table}
+    try:
+        arms = msgspec.convert(taken, Arms, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadScenario(str(table.get("name", "scenario")), str(error), "arms") from error
+    names = [arm.name for arm in arms.arms]
+    for number, arm in enumerate(arms.arms):
+        if arm.over and arm.over not in names[:number]:
+            raise BadScenario(str(table.get("name")), f"{arm.over!r} is no arm before it", f"arms.{arm.name}.over")
+    return arms
+
+
+def scenario_of(table: Mapping[str, Any], arm: Arm) -> RunScenario:
+    """The arm's own scenario. Raises BadScenario."""
+    own: dict[str, Any] = msgspec.to_builtins(table)
+    for setting, value in arm.set.items():
+        if isinstance(value, dict):
+            own[setting] = value
+        else:
+            set_value(own, f"{setting}={value}")
+    return make_scenario(own)
+
+
+class Figures:
+    """The figures of one run, by name:
+
+    `output_tokens_per_s`, `requests_per_s`; `<distribution>.<statistic>` of the report, such as `tpot_s.p95`;
+    `<stage>→<stage>.<statistic>` in seconds, of the stages that executors mark; `gauge:<process>:<name>`;
+    `prefill_steps`, `prefill_tokens`, `shared_share` (of the steps with prompts, those with more than one).
+    """
+
+    def __init__(self, run: FleetRun) -> None:
+        self._run = run
+        self._summary: Summary = summarize(run.facts)
+        self._stages: dict[tuple[int, str], float] | None = None
+
+    def value(self, name: str) -> float:
+        """Raises UnknownFigure."""
+        run, summary = self._run, self._summary
+        if name in ("output_tokens_per_s", "requests_per_s"):
+            return float(getattr(summary.throughput, name) or 0.0)
+        if name.startswith("gauge:"):
+            _, process, gauge = name.split(":", 2)
+            return float(run.gauges[process].get(gauge, 0.0))
+        if name in ("prefill_steps", "prefill_tokens", "shared_share"):
+            return self._of_steps(name)
+        what, _, statistic = name.rpartition(".")
+        if "→" in what:
+            return float(getattr(describe(self._between(*what.split("→"))), statistic) or 0.0)
+        if what in summary.distributions:
+            return float(getattr(summary.distributions[what], statistic) or 0.0)
+        raise UnknownFigure(f"there is no figure {name!r}")
+
+    def _of_steps(self, name: str) -> float:
+        steps = [step for step in self._run.recorder.steps if step.features.prompts]
+        if name == "prefill_steps":
+            return float(len(steps))
+        if name == "prefill_tokens":
+            return float(sum(step.features.tokens for step in steps))
+        return sum(step.features.prompts > 1 for step in steps) / max(1, len(steps))
+
+    def _between(self, first: str, last: str) -> list[float]:
+        if self._stages is None:
+            self._stages = {}
+            for note in self._run.recorder.notes:
+                if note.what.endswith(" ended") and "admitted_s" in note.numbers:
+                    self._note(note.request_id, note.numbers)
+        stages = self._stages
+        return [at - stages[request, first] for (request, stage), at in stages.items() if stage == last and (request, first) in stages]
+
+    def _note(self, request_id: int, numbers: Mapping[str, float]) -> None:
+        assert self._stages is not None
+        for name, value in numbers.items():
+            if name.endswith("_ms"):
+                self._stages[request_id, name.removesuffix("_ms")] = numbers["admitted_s"] + value / 1e3
+
+
+class UnknownFigure(ServingError):
+    """A scenario asks for a figure that there is not."""
+
+
+def compare(arms: Arms, arm: Arm, values: Mapping[str, Figures]) -> Iterator[Compared]:
+    """Of one arm that was run; `values` has it and those before it."""
+    for name in dict.fromkeys([*arm.published, *arms.figures]):
+        plain = name.removesuffix(" ÷ over")
+        value = values[arm.name].value(plain)
+        if plain != name:
+            if not arm.over:
+                continue
+            value /= values[arm.over].value(plain)
+        excuse = arms.uncalibrated.get(f"{arm.name}: {name}", "")
+        yield Compared(arm.name, name, arm.published.get(name), value, excuse)
