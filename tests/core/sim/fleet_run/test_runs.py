@@ -17,7 +17,8 @@ STEPS = StepModel(prefill=kind(one=0.02, tokens=1e-4), decode=kind(one=0.01, dec
 @pytest.mark.parametrize("topology", ["2P1D", "2U", "1P1D+1U"])
 def test_the_same_seed_gives_the_same_bytes_and_every_request_its_whole_answer(topology: str) -> None:
     requests = asks(60, 300, 20)
-    runs = [run(fleet(topology, STEPS, placement="predicted"), requests, closed_loop(requests, 12), 3) for _ in range(2)]
+    spec = fleet(topology, STEPS, placement="predicted")
+    runs = [run(spec, requests, closed_loop(requests, 12), 3) for _ in range(2)]
     assert encode_facts(runs[0].facts) == encode_facts(runs[1].facts)
     assert runs[0].recorder.steps == runs[1].recorder.steps
     assert all(row.num_output_tokens == 20 and row.finish_reason == "length" for row in runs[0].facts)
