@@ -34,7 +34,7 @@ class _Status:
 class Chunk:
     """Blocks that became sendable together: what is unsent of it, and how many of its pieces have not landed."""
 
-    __slots__ = ("is_announced", "num_bytes", "num_left", "number", "unsent")
+    __slots__ = ("has_waited", "is_announced", "num_bytes", "num_left", "number", "unsent")
 
     def __init__(self, number: int, pieces: list[Piece], num_bytes: int) -> None:
         self.number = number
@@ -42,6 +42,7 @@ class Chunk:
         self.num_left = len(pieces)
         self.num_bytes = num_bytes
         self.is_announced = False
+        self.has_waited = False  #: a window was too short for a piece of it
 
 
 class Outgoing(_Status):

@@ -213,7 +213,8 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
             chunk = transfer.unsent[0]
             num_bytes = _piece_bytes(state, chunk.unsent[0])
             if not _window_allows(state, transport, window_bytes, num_bytes):
-                state.counters["wait_transfer_window"] += 1
+                state.counters["wait_transfer_window"] += not chunk.has_waited
+                chunk.has_waited = True
                 return pieces
             if not chunk.is_announced:
                 chunk.is_announced = True
