@@ -156,7 +156,7 @@ class RouterCore:
         leg.stream.waited_ms = max(leg.stream.waited_ms, message.waited_ms)
         if leg.stream.placed_at is None:
             leg.stream.placed_at = state.now
-        if leg.stream.first_token_at is None and message.why is not None:
+        if message.why is not None and (leg.stream.first_token_at is None or not leg.stream.placement):
             leg.stream.placement = message.why.value
         leg.prefill, leg.decode = message.prefill, message.decode
         leg.confirmed_at = state.now

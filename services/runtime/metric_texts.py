@@ -34,6 +34,12 @@ TEXTS: dict[str, str] = {
     "handoffs": "Prompts that wait for a decode executor",
     "placed": "Attempts that executors have",
     "placements": "Attempts given to executors",
+    "placed_pd": "Of these, prompts for a prefill executor, decoded on another",
+    "placed_cached": "Prompts for their decode executor, since much of them lies there",
+    "placed_short": "Prompts for their decode executor, since little is to compute",
+    "placed_p_busy": "Prompts for their decode executor, since prefill executors have much ahead",
+    "placed_p_down": "Prompts for their decode executor, since no prefill executor lives",
+    "placed_unified": "Prompts for executors that do both for all of their requests",
     "executors": "Executors that are known",
     "directory_blocks": "Blocks in the prefix directory",
     # executor: memory

@@ -38,6 +38,7 @@ class Answer(NamedTuple):
     finishes: dict[int, list[str]]  #: by choice: every finish reason that came
     error: str  #: code of the error, in the body or as the stream's last event; empty if none
     is_complete: bool  #: the end marker came
+    placement: str = ""  #: as the head said
 
 
 def random_question(rng: random.Random, num_tokens: int = 100, max_tokens: int = 20) -> Question:
@@ -68,12 +69,13 @@ async def ask(session: ClientSession, url: str, question: Question) -> Answer:
         if response.status != 200:
             body = await response.json()
             return Answer(response.status, tokens, finishes, str(body["error"]["code"]), False)
+        placement = response.headers.get("X-Baton-Placement", "")
         async for line in response.content:
             if not line.startswith(b"data: "):
                 continue
             data = line.removeprefix(b"data: ").strip()
             if data == b"[DONE]":
-                return Answer(200, tokens, finishes, "", True)
+                return Answer(200, tokens, finishes, "", True, placement)
             event = json.loads(data)
             if "error" in event:
                 return Answer(200, tokens, finishes, str(event["error"]["code"]), False)

@@ -111,6 +111,7 @@ class ScriptedMachine:
         self.is_held = False
         self.refusal: End | None = None  #: its fields but the id are the end of every request
         self.num_cached_tokens = 0
+        self.placement = ""  #: said with first tokens
         self.live: dict[int, dict[int, tuple[list[int], str]]] = {}
         self.arrives: dict[int, Arrive] = {}
         self.gone: list[ClientGone] = []
@@ -144,7 +145,8 @@ class ScriptedMachine:
             del self.live[request_id][choice]
         tokens = tuple(sampled(arrive, choice, token) for token in now)
         scores = prompt_scores(arrive) if choice == offset == 0 else None
-        self.front.perform(Deliver(request_id, choice, offset, tokens, finish if is_last else "", scores))
+        placement = self.placement if offset == 0 else ""
+        self.front.perform(Deliver(request_id, choice, offset, tokens, finish if is_last else "", scores, placement))
 
     def _handle(self, event: Any) -> None:
         if isinstance(event, Arrive):
