@@ -123,9 +123,9 @@ def _check_groups(state: ExecutorState) -> None:
         owners.update((pending.source.seq_id, pending.destination.seq_id))
     for incoming in state.incoming.values():
         owners[incoming.group.first.seq_id] += 1
-    for outgoing in state.outgoing.values():
     for sharer in state.sharers.values():
         owners[sharer.group.first.seq_id] += 1
+    for outgoing in state.outgoing.values():
         owners[outgoing.group.first.seq_id] += 1
     for sequence in state.sequences.values():
         if sequence.num_owners != owners[sequence.seq_id]:
