@@ -122,3 +122,21 @@ def test_a_process_that_keeps_nothing_is_left_out_and_the_rest_is_shown(stage: S
         assert set(trace["otherData"]["clocks"]) == set(NAMES) - {"decode"}
 
     stage.run(story, decode=("--trace-events", "0"))
+
+
+def test_c14_and_c28_what_keeps_prompts_back_is_shown_with_its_reason_its_bound_and_what_ended_it(stage: Stage) -> None:
+    async def story(stack: Stack) -> None:
+        await asyncio.gather(*[ask(stack.session, stack.url, q._replace(max_tokens=20)) for q in questions(12)])
+        trace, _ = await traced(stack)
+        check_trace(trace)
+        kept = [e["args"] for e in trace["traceEvents"] if e.get("cat") == "wait" and e["name"] == "protection"]
+        begun = [args for args in kept if args]
+        assert begun
+        assert all(args["reason"] == "PROTECTED" for args in begun)
+        assert any(args.get("ended_by") for args in begun)
+        assert all(args["until_us"] > 0 for args in begun)
+        kinds = {event["name"] for event in trace["traceEvents"] if event.get("cat") == "step"}
+        assert kinds == {"prefill", "decode"}
+
+    alternate = ("--step-mode", "alternate", "--protect-steps", "3", "--step-time-s", "0.002")
+    stage.run(story, ("scheduler", "unified", "router"), unified=alternate)
