@@ -13,7 +13,7 @@ Condition = tuple[str, Callable[[ExecutorConfig, Role], bool]]
 
 _DECODES: Condition = ("only where decode runs", lambda _, role: role.runs_decode)
 _KEEPS_BACK: Condition = ("only with step_mode = alternate", lambda config, _: config.step_mode == "alternate")
-_HOLDS: Condition = ("only where prompts are held (hold)", lambda config, _: config.hold != "off")
+_HOLDS: Condition = ("only with another hold than off", lambda config, _: config.hold != "off")
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
 _RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)

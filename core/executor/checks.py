@@ -67,7 +67,7 @@ def gauges(state: ExecutorState) -> dict[str, float]:
         "transfers_waiting_to_share": len(state.sharers),
         "draining": float(state.draining),
     }
-    values |= state.pace.gauges()
+    values |= state.pace.gauges() | state.gate.gauges()
     values |= {"prompt_tokens_computed_total": 0, "tokens_sampled_total": 0}  # shown from the start
     values.update({f"{name}_total": count for name, count in state.counters.items()})
     return values

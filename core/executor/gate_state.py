@@ -91,6 +91,10 @@ class Gate:
             self.version += 1
         self.partials.pop(seq_id, None)
 
+    def gauges(self) -> dict[str, float]:
+        values = {"itl_seconds": self.itl_s, "arrival_gap_seconds": self.gap_s if self.grew_at else 0.0}
+        return values | ({"protected_steps_left": self.protect_left} if self.is_alternate else {})
+
     @property
     def oldest(self) -> float:
         """Since when the prompt in the queue waits that waits longest; there must be one."""

@@ -10,6 +10,7 @@ import pytest
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Role
+from baton.core.knob_effects import NEEDS, without_effect
 from baton.core.layout import KvLayout
 from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
@@ -72,6 +73,50 @@ def test_c12_every_machine_checks_its_knobs_when_it_is_made():
         RouterCore(ROUTER, RouterConfig(max_streams=0))
     with pytest.raises(ValueError, match="growth_reserve"):
         ExecutorRig(Role.DECODE, growth_reserve=0)
+
+
+ALTERNATE = {"step_mode": "alternate"}
+#: a knob, what else it needs, and a role on which it then has an effect
+EFFECTS = [
+    ({"step_mode": "alternate"}, {}, Role.UNIFIED),
+    ({"hold": "off"}, ALTERNATE, Role.DECODE),
+    ({"hold_fill": 0.3}, ALTERNATE | {"hold": "fill"}, Role.UNIFIED),
+    ({"hold_max_ms": 100.0}, ALTERNATE, Role.UNIFIED),
+    ({"hold_stall_ms": 10.0}, ALTERNATE, Role.UNIFIED),
+    ({"hold_partial_ms": 10.0}, ALTERNATE, Role.UNIFIED),
+    ({"hold_kv_high": 0.5}, ALTERNATE, Role.UNIFIED),
+    ({"hold_batch_low": 8}, ALTERNATE, Role.UNIFIED),
+    ({"itl_target_ms": 20.0}, ALTERNATE, Role.UNIFIED),
+    ({"protect_steps": 8}, ALTERNATE, Role.UNIFIED),
+    ({"window": "fixed"}, {}, Role.PREFILL),
+    ({"share_wait_s": 0.1}, {}, Role.DECODE),
+    ({"join_share": 0.5}, {}, Role.DECODE),
+    ({"join_max_steps": 8}, {}, Role.DECODE),
+    ({"join_max_ms": 10.0}, {}, Role.DECODE),
+]
+
+
+def test_c12_every_knob_that_needs_something_is_among_these():
+    assert {next(iter(knob)) for knob, _, _ in EFFECTS} == set(NEEDS)
+
+
+@pytest.mark.parametrize(("knob", "needs", "role"), EFFECTS, ids=lambda value: str(value))
+def test_c12_a_knob_is_taken_where_it_has_an_effect_and_refused_where_it_has_none(knob, needs, role):
+    ExecutorRig(role, **(needs | knob))
+    name = next(iter(knob))
+    others = [Role.UNIFIED, Role.DECODE] if role is Role.PREFILL else [Role.PREFILL]
+    for other in others:
+        with pytest.raises(ValueError, match=f"{name} = .* has no effect"):
+            ExecutorRig(other, **knob)
+    if needs:
+        with pytest.raises(ValueError, match=f"{name} = .* has no effect: only with step_mode = alternate"):
+            ExecutorRig(role, **knob)
+
+
+@pytest.mark.parametrize("knob", [{"hold_stall_ms": 10.0}, {"itl_target_ms": 10.0}, {"hold_fill": 0.1}], ids=str)
+def test_c12_a_hold_that_is_off_leaves_its_knobs_without_effect(knob):
+    told = ExecutorConfig(**(ALTERNATE | {"hold": "off"} | knob))
+    assert without_effect(told, Role.UNIFIED).startswith(f"{next(iter(knob))} = ")
 
 
 def test_c12_more_slots_than_a_step_has_tokens_can_never_all_decode():

@@ -150,6 +150,28 @@ def test_c12_what_a_role_is_told_in_vain_is_refused_and_it_has_no_flag_for_it(
         service_parser(role).parse_args([flag, "1"])
 
 
+@pytest.mark.parametrize(
+    ("role", "text", "named"),
+    [
+        (Role.PREFILL, "[prefill]\nstep_mode = 'alternate'", "prefill.step_mode = alternate .*where decode runs"),
+        (Role.UNIFIED, "[unified]\nprotect_steps = 8", "unified.protect_steps = 8 .*step_mode = alternate"),
+        (Role.DECODE, "[executor]\nhold_max_ms = 100", "decode.hold_max_ms = 100.0 .*step_mode = alternate"),
+        (Role.UNIFIED, "[unified]\nstep_mode = 'alternate'\nhold_fill = 0.3", "unified.hold_fill .*hold = fill"),
+        (Role.UNIFIED, "[unified]\njoin_share = 0.5", "unified.join_share .*decode executor"),
+    ],
+)
+def test_c12_a_policy_knob_that_is_told_in_vain_is_refused(tmp_path: Path, role: Role, text: str, named: str) -> None:
+    flags = "--model m --device fake"
+    with pytest.raises(SettingsInvalid, match=named):
+        load(role, tmp_path, "[link]\nkeys = 'k'\n" + text, flags=flags)
+
+
+def test_c12_a_policy_knob_that_has_an_effect_is_taken(tmp_path: Path) -> None:
+    text = "[link]\nkeys = 'k'\n[unified]\nstep_mode = 'alternate'\nhold = 'fill'\nhold_fill = 0.3\nprotect_steps = 8"
+    settings = load(Role.UNIFIED, tmp_path, text, flags="--model m --device fake")
+    assert (settings.knobs.hold_fill, settings.knobs.protect_steps) == (0.3, 8)
+
+
 def test_what_a_file_says_for_other_roles_disturbs_nobody_and_is_no_flag(tmp_path: Path) -> None:
     text = "[link]\nkeys = 'k'\nscheduler = 'foo://x'\n[service]\ndrain_timeout_s = 9.0\n"
     load(Role.SCHEDULER, tmp_path, text)
