@@ -110,14 +110,16 @@ class _Maker:
         yield from self._async(what, "wait", f"wait {self._num_spans}", since, max(since, ended_at), args)
 
     def device(self) -> Iterator[Event]:
-        """Steps of a lane one after the other: it computes them in order, so one begins when the last one has ended."""
+        """Steps of a lane one after the other, as long as the device says and as early as they can have run: not before
+        their launch nor before the end of the last one. Those that run end with the trace."""
         ends: dict[int, float] = {}
         for step in steps(self._process.records):
-            end = self._process.now if step.done_at is None else step.done_at
-            begin = end - step.duration_s if step.launched_at is None else step.launched_at
-            begin = min(max(begin, ends.get(step.lane, 0.0)), end)
+            heard_at = self._process.now if step.done_at is None else step.done_at
+            begin = heard_at - step.duration_s if step.launched_at is None else step.launched_at
+            begin = min(max(begin, ends.get(step.lane, 0.0)), heard_at)
+            end = min(heard_at, begin + step.duration_s) if step.duration_s else heard_at
             name = "broken step" if step.broken else step.kind or "step"
-            duration_us, args = (end - begin) * 1e6, _step_args(step, begin)
+            duration_us, args = (end - begin) * 1e6, _step_args(step, begin, end)
             yield self._event("X", begin, name, "step", tid=DEVICE + step.lane, dur=duration_us, args=args)
             ends[step.lane] = end
 
@@ -180,7 +182,7 @@ def _meta(pid: int, what: str, tid: int = 0, **args: Any) -> Event:
     return {"ph": "M", "ts": 0, "name": what, "pid": pid, "tid": tid, "args": args}
 
 
-def _step_args(step: StepRecord, begin: float) -> Event:
+def _step_args(step: StepRecord, begin: float, end: float) -> Event:
     args: Event = {
         "step": step.step_id,
         "decodes": step.num_decodes,
@@ -193,6 +195,8 @@ def _step_args(step: StepRecord, begin: float) -> Event:
         args["queued_ms"] = max(0.0, begin - step.launched_at) * 1e3
     if step.done_at is None:
         args["unfinished"] = True
+    else:
+        args["heard_ms"] = max(0.0, step.done_at - end) * 1e3  # after its end: what the loop was busy with
     return args | _told(broken=step.broken)
 
 

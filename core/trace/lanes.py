@@ -42,6 +42,9 @@ SHAPES = {
 }
 
 
+DURATIONS = frozenset({"post"})  #: milliseconds that something took, and no mark
+
+
 class Lane(NamedTuple):
     """Times are on the clock of the process that said it."""
 
@@ -62,7 +65,7 @@ def closing_lane(note: Sequence[Any], process: str, is_over: bool = True) -> Lan
     if shape is None or shape.begins not in numbers:
         return None
     begin = numbers[shape.begins]
-    marks = {name[:-3]: begin + value / 1e3 for name, value in numbers.items() if name.endswith("_ms")}
+    marks = {mark: begin + numbers[f"{mark}_ms"] / 1e3 for mark in _marks_of(numbers)}
     end = max([at, begin, *marks.values()])
     stages, before = [], begin
     for stage, mark in shape.stages:
@@ -70,7 +73,7 @@ def closing_lane(note: Sequence[Any], process: str, is_over: bool = True) -> Lan
             until = max(before, marks[mark])
             stages.append((stage, before, until))
             before = until
-    others = {name: value for name, value in numbers.items() if not name.endswith("_ms") and name != shape.begins}
+    others = {name: value for name, value in numbers.items() if name.removesuffix("_ms") not in {*marks, shape.begins}}
     args: dict[str, Any] = {"request": str(request_id), "attempt": attempt, "process": process, **others}
     args |= {name: value for name, value in (("reason", reason), ("peer", peer)) if value}
     if not is_over:
@@ -78,3 +81,8 @@ def closing_lane(note: Sequence[Any], process: str, is_over: bool = True) -> Lan
     in_order = tuple(sorted(marks.items(), key=lambda mark: mark[1]))
     name = f"{shape.name} on {process}"
     return Lane(name, request_id, attempt, begin, end, tuple(stages), in_order, args)
+
+
+def _marks_of(numbers: dict[str, float]) -> list[str]:
+    names = [name.removesuffix("_ms") for name in numbers if name.endswith("_ms")]
+    return [name for name in names if name not in DURATIONS]

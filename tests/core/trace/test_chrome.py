@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,15 +35,21 @@ def test_steps_follow_each_other_on_the_device_with_what_they_computed() -> None
     trace = chrome_trace([ProcessTrace("decode", "decode", 12.0, recorder.since(0.0))])
     check_trace(trace)
     shown = [(e["name"], e["ts"], e["dur"]) for e in trace["traceEvents"] if e["ph"] == "X"]
-    assert shown == [("prefill", 0.0, 1e6), ("decode", 1e6, 0.5e6), ("mixed", 1.5e6, 0.5e6)]
+    assert [(name, round(ts), round(dur)) for name, ts, dur in shown] == [
+        ("prefill", 0, 900_000),
+        ("decode", 900_000, 500_000),
+        ("mixed", 1_400_000, 600_000),
+    ]
     args = named(trace, "decode")[-1]["args"]
-    assert (args["decodes"], args["padded_batch"], args["queued_ms"]) == (3, 4, 1000.0)
+    assert (args["decodes"], args["padded_batch"]) == (3, 4)
+    assert args["queued_ms"] == pytest.approx(900.0)
+    assert args["heard_ms"] == pytest.approx(100.0)
     assert named(trace, "mixed")[0]["args"]["unfinished"]
 
 
 def test_h10_every_mark_of_a_closing_line_is_in_its_lane_and_stages_follow_each_other() -> None:
     numbers = {"admitted_s": 1.0, "launched_ms": 500.0, "first_chunk_ms": 600.0, "computed_ms": 900.0}
-    numbers |= {"commit_ms": 1100.0, "landed_ms": 1250.0, "early_share": 0.5}
+    numbers |= {"commit_ms": 1100.0, "post_ms": 7.0, "landed_ms": 1250.0, "early_share": 0.5}
     note = note_record(Note("prefill ended", ID, 0, numbers=numbers), 2.5)
     trace = chrome_trace([ProcessTrace("prefill", "prefill", 3.0, [note])])
     check_trace(trace)
@@ -56,6 +63,8 @@ def test_h10_every_mark_of_a_closing_line_is_in_its_lane_and_stages_follow_each_
         "landed": 1.25e6,
         "end": 1.5e6,
     }
+    args = next(e for e in trace["traceEvents"] if e["ph"] == "b")["args"]
+    assert (args["post_ms"], args["early_share"]) == (7.0, 0.5)  # how long it took, not when
     begins = [(e["name"], e["ts"]) for e in trace["traceEvents"] if e["ph"] == "b"][1:]
     assert begins == [("queued", 0.0), ("prefill", 0.5e6), ("transfer", 0.9e6)]
 
