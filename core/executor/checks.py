@@ -93,6 +93,7 @@ def check_invariants(state: ExecutorState) -> None:
     state.memory.check_invariants()
     _check_blocks(state)
     _check_groups(state)
+    _check_lanes(state)
     _check_sharers(state)
     _check_windows(state)
 
@@ -113,6 +114,18 @@ def _check_blocks(state: ExecutorState) -> None:
             )
     if state.memory.used_slots != len(state.sequences):
         raise InvariantViolated(f"{state.memory.used_slots} slots used by {len(state.sequences)} sequences")
+
+
+def _check_lanes(state: ExecutorState) -> None:
+    """Where prompts have a lane of their own, a sequence is in one lane at a time (O8)."""
+    if not state.overlaps:
+        return
+    decodes, prompts = state.lanes
+    if any([step.num_decodes for step in prompts]) or any([step.kind != "decode" for step in decodes]):
+        raise InvariantViolated("a step is in the other's lane")
+    both = {s.seq_id for step in decodes for s in step.owned} & {s.seq_id for step in prompts for s in step.owned}
+    if both:
+        raise InvariantViolated(f"sequences {sorted(both)} are in both lanes")
 
 
 def _check_groups(state: ExecutorState) -> None:

@@ -71,8 +71,8 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
-    """Apply one result, however its completion was noticed and in whatever lane it ran. A result that does not match its
-    plan is a broken step."""
+    """Apply one result, in whatever lane and however its completion was noticed. A result that does not match its plan
+    is a broken step."""
     lane = _lane_whose_next_is(state, result.step_id)
     step = lane[0]
     if not _matches(step, result):

@@ -1,9 +1,10 @@
 """The contract between the machine that plans steps and the device that computes them: plain data, no tensors.
 
 The device keeps, for each sequence, its tokens (prompt, then what was sampled) and its block table; a plan carries
-only what changes. A device computes the plans of a lane strictly in the order of their `step_id`, so a plan may decode a
-token that the plan before it is still sampling. Where there are two lanes, plans of one run beside plans of the other,
-in any order: a sequence is in one lane at a time, and changes it only when all that was launched with it is done.
+only what changes. A device computes the plans of a lane strictly in the order of their `step_id`, so a plan may decode
+a token that the plan before it is still sampling. Where there are two lanes, plans of one run beside plans of the
+other, in any order: a sequence is in one lane at a time, and changes it only when all that was launched with it is
+done.
 """
 
 from __future__ import annotations
