@@ -11,12 +11,13 @@ its KV before it gives that.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import torch
 
+from baton.core.errors import Incompatible
 from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
 from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch
@@ -57,6 +58,13 @@ class RankDevice(CpuDevice):
         """Join the other ranks, which have loaded the same model in the same geometry. Raises GroupBroken."""
         self.group.connect(store)
         self.group.agree(-1, self._chain)
+
+    def use_lanes(self, lane_cores: Sequence[frozenset[int]]) -> None:
+        """Ranks meet in one order of steps."""
+        if len(lane_cores) > 1:
+            told = f"device.num_ranks = {self.group.shard.num_ranks}"
+            raise Incompatible(f"{told}: ranks compute one step at a time, without step_mode = overlap")
+        super().use_lanes(lane_cores)
 
     def _agree(self, plan: StepPlan, order: bytes) -> None:
         self._chain = _digest(self._chain, order)
