@@ -15,16 +15,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from baton.core.errors import ServingError
 from baton.core.sim.env import Violation
+from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
-from baton.core.sim.fleet_run.scenario_file import RunScenario
+from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
 from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.results import check_folder
+from baton.services.sim.arms import run_arms
 from baton.services.sim.load import SimLoad, load_of
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import Asked, list_known, parse, scenario_of
+from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 SHOW_EVERY_S = 0.2
@@ -54,7 +56,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(asked: Asked, console: Console, errors: Console) -> int:
-    scenario = scenario_of(asked)
+    table = table_of(asked)
+    arms = split_arms(table)
+    if arms is not None:
+        if asked.out:
+            raise BadCommand("--out: a scenario with arms prints its figures and writes no files")
+        shown = errors if errors.is_terminal else None
+        return run_arms(table, arms, console, lambda scenario, load: simulate(scenario, load, shown))
+    scenario = make_scenario(table)
     folder = Path(asked.out) if asked.out else None
     if folder is not None:
         check_folder(folder)

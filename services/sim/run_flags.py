@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from baton.core.errors import ServingError
-from baton.core.sim.fleet_run.scenario_file import RunScenario, built_in, make_scenario, read_scenario, set_value
+from baton.core.sim.fleet_run.scenario_file import built_in, read_scenario, set_value
 from baton.core.sim.step_time.profile import built_in as built_in_profiles
 
 DESCRIPTION = """\
@@ -70,8 +70,8 @@ def parse(arguments: list[str]) -> Asked:
     return msgspec.convert(given, Asked)
 
 
-def scenario_of(asked: Asked) -> RunScenario:
-    """Raises ServingError."""
+def table_of(asked: Asked) -> dict[str, Any]:
+    """What makes the scenario, and its arms if it has some. Raises ServingError."""
     if bool(asked.scenario) == bool(asked.topology):
         raise BadCommand("--scenario, or --topology with --profile and a load: one of the two")
     if asked.steps and not asked.out:
@@ -85,7 +85,7 @@ def scenario_of(asked: Asked) -> RunScenario:
         set_value(table, setting)
     if asked.seed is not None:
         table["seed"] = asked.seed
-    return make_scenario(table)
+    return table
 
 
 def _of_flags(asked: Asked) -> dict[str, Any]:

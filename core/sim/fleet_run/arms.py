@@ -126,8 +126,9 @@ class Figures:
             for note in self._run.recorder.notes:
                 if note.what.endswith(" ended") and "admitted_s" in note.numbers:
                     self._note(note.request_id, note.numbers)
-        stages = self._stages
-        return [at - stages[request, first] for (request, stage), at in stages.items() if stage == last and (request, first) in stages]
+        found = self._stages
+        ends = [(request, at) for (request, stage), at in found.items() if stage == last and (request, first) in found]
+        return [at - found[request, first] for request, at in ends]
 
     def _note(self, request_id: int, numbers: Mapping[str, float]) -> None:
         assert self._stages is not None
