@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from baton.core.errors import Reason
 from baton.core.events import Note
-from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post
+from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post, Several
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the
@@ -78,7 +78,7 @@ def test_h5_chunks_that_waited_for_the_window_go_out_up_to_the_limit_in_one_turn
     send_to(rig, 2, work(prompt(16, 2)))
     rig.finish_steps()
     assert len(rig.pieces) == 4
-    out = rig.piece_landed() + rig.piece_landed()
+    out = rig.do(Several(tuple(PieceLanded(rig.pieces.popleft().piece_id) for _ in range(2))))
     assert [(message.transfer_id, message.chunk) for message in messages(out, m.ChunkPosted)] == [(2, 0), (2, 1)]
 
 

@@ -114,7 +114,7 @@ def test_w5_a_large_request_makes_progress_under_endless_small_traffic():
 
 
 def test_w14_nobody_overtakes_while_only_the_window_is_short():
-    rig = prefiller(window_bytes=2 * BLOCK_BYTES)
+    rig = prefiller(window_bytes=2 * BLOCK_BYTES + BLOCK_BYTES // 2)  # the second's piece would fit
     send_to(rig, 1, work(prompt(16, 1)))
     send_to(rig, 2, work(prompt(2, 2)))
     rig.finish_steps()
