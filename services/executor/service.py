@@ -23,6 +23,7 @@ from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.load import load_device
+from baton.services.executor.lanes import lane_cores
 from baton.services.executor.ranks.processes import EXIT_GROUP_INCOMPLETE, GroupIncomplete, RankProcesses
 from baton.services.executor.ranks.start import plan_ranks, start_group
 from baton.services.executor.reports import Reports
@@ -48,7 +49,12 @@ class Engine:
     """The threads beside the machine and what they work on. They only post events."""
 
     def __init__(
-        self, process: Process, device: Device[Any], masks: GrammarMasks | None, ranks: RankProcesses | None
+        self,
+        process: Process,
+        device: Device[Any],
+        masks: GrammarMasks | None,
+        ranks: RankProcesses | None,
+        num_lanes: int,
     ) -> None:
         from baton.services.executor.ranks.transfer import GroupTransfer
         from baton.services.executor.transfer.region import KvRegion
@@ -60,7 +66,7 @@ class Engine:
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
         self._masks = masks
-        self.compute = ComputeLanes(device, 1, post, crash)
+        self.compute = ComputeLanes(device, num_lanes, post, crash)
         faults = piece_faults(process.settings.device)
         self.transfer: TransferThread | GroupTransfer
 
@@ -160,6 +166,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         raise InvariantViolated("an executor needs an executor's knobs")
     ring = KeyRing(Path(settings.link.keys), settings.service.name)
     cores = parse_cores(settings.device.cores)
+    lanes = lane_cores(config, settings.device, cores)
     os.sched_setaffinity(0, cores)
     configure_transport_environment(is_local(settings.link.listen))
     with ThreadPoolExecutor(1) as beside:
@@ -168,6 +175,8 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         masks = loading.result()
     if masks is not None:
         device.use_grammars(masks)
+    if len(lanes) > 1:
+        device.use_lanes(lanes)
     process = Process(
         life,
         settings,
@@ -180,7 +189,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         cohorts, histograms = process.machine.cohorts, process.machine.state.histograms
         process.metrics.add_rows(lambda: decode_rows(cohorts))
         process.metrics.add_distributions(lambda: [Distribution(name, {}, h) for name, h in histograms.items()])
-    engine = Engine(process, device, masks, ranks)
+    engine = Engine(process, device, masks, ranks, len(lanes))
     engine.start()
     process.dial_scheduler()
     await process.serve(engine.sickness)

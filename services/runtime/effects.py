@@ -21,7 +21,7 @@ FOR_OTHERS: dict[Role, frozenset[tuple[str, str]]] = {
     Role.SCHEDULER: frozenset({("link", "scheduler"), ("link", "scheduler_name"), ("service", "drain_timeout_s")}),
 }
 #: of [device]
-CPU_ONLY = ("num_ranks", "rank_timeout_s")
+CPU_ONLY = ("num_ranks", "rank_timeout_s", "overlap", "prefill_cores")
 FAKE_ONLY = ("step_time_s", "token_time_s", "end_one_in", "checks_memory", "fail_one_piece_in", "piece_delay_s")
 
 

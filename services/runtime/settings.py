@@ -69,6 +69,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     cores: str = ""  #: such as 0-1,3; all if empty
     num_ranks: int = 1  #: cpu: processes that share the model (tensor parallel); must divide its heads and MLP columns
     rank_timeout_s: float = 30.0  #: cpu: a rank that does not come within so long ends the group
+    overlap: str = "shared"  #: step_mode = overlap: prompts' steps on the same cores (shared) or own ones (partitioned)
+    prefill_cores: int = 0  #: overlap = partitioned: so many of the cores are for prompts' steps; half of them if 0
     block_size: int = 64  #: tokens per KV block
     num_blocks: int = 0  #: KV blocks; from `kv_bytes` if 0
     kv_bytes: int = 1 << 30  #: memory for KV, of each rank, where `num_blocks` is 0
