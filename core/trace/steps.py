@@ -38,16 +38,18 @@ def steps(records: Iterable[Sequence[Any]]) -> Iterator[StepRecord]:
         if kind == "launch":
             launched[record[2]] = record
         elif kind == "done":
-            yield _step(launched.pop(record[2], None), record, record[3], record[4])
+            step = _step(record[2], launched.pop(record[2], None))
+            yield step._replace(done_at=record[1], duration_s=record[3], padded_batch=record[4])
         elif kind == "broken":
-            yield _step(launched.pop(record[2], None), record, 0.0, 0)._replace(broken=record[3])
-    for record in launched.values():
-        yield _step(record, None, 0.0, 0)
+            step = _step(record[2], launched.pop(record[2], None))
+            yield step._replace(done_at=record[1], broken=record[3])
+    for step_id, record in launched.items():
+        yield _step(step_id, record)
 
 
-def _step(launch: Sequence[Any] | None, done: Sequence[Any] | None, duration_s: float, padded: int) -> StepRecord:
-    step_id = (launch or done or (None,) * 3)[2]
-    done_at = None if done is None else done[1]
+def _step(step_id: int, launch: Sequence[Any] | None) -> StepRecord:
+    """As it is while it runs."""
     if launch is None:
-        return StepRecord(step_id, None, done_at, duration_s, 0, 0, 0, padded)
-    return StepRecord(step_id, launch[1], done_at, duration_s, *launch[3:6], padded, launch[6])
+        return StepRecord(step_id, None, None, 0.0, 0, 0, 0, 0)
+    decodes, prompt_tokens, items, lane = launch[3:7]
+    return StepRecord(step_id, launch[1], None, 0.0, decodes, prompt_tokens, items, 0, lane)
