@@ -1,0 +1,110 @@
+"""Scenarios of arms: what others published is reproduced before anything of ours is shown, and the shipped ones do it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from baton.core.sim.fleet_run.arms import Compared, Figures, UnknownFigure, scenario_of, split_arms
+from baton.core.sim.fleet_run.parts import BadParts, load_parts
+from baton.core.sim.fleet_run.run import FleetRun
+from baton.core.sim.fleet_run.scenario_file import BadScenario, read_scenario
+from baton.services.sim.arms import run_arms
+from baton.services.sim.load import load_of
+from baton.services.sim.run import simulate
+
+ONE_LOOP = "baton.core.sim.baselines.one_loop:make"
+
+
+def table(**fields: Any) -> dict[str, Any]:
+    asks = [{"at_s": 0.5 * n, "input_tokens": 256, "output_tokens": 8} for n in range(3)]
+    return {"name": "t", "topology": "1U", "profile": "a100-opt13b-tp1", "asks": asks} | fields
+
+
+def shown(told: dict[str, Any]) -> tuple[int, str]:
+    arms = split_arms(told)
+    assert arms is not None
+    text = io.StringIO()
+    code = run_arms(told, arms, Console(file=text, width=160), simulate)
+    return code, text.getvalue()
+
+
+@pytest.mark.parametrize("name", ["launch_backpressure", "idle_overlap"])
+def test_a_source_scenario_reproduces_what_was_published(name: str) -> None:
+    code, text = shown(read_scenario(name))
+    assert code == 0, text
+    assert "\nours" in text
+
+
+def run_of(name: str, arm: str) -> FleetRun:
+    told = read_scenario(name)
+    arms = split_arms(told)
+    assert arms is not None
+    scenario = scenario_of(told, next(each for each in arms.arms if each.name == arm))
+    return simulate(scenario, load_of(scenario))
+
+
+def test_h1_the_reversed_order_keeps_ready_chunks_behind_launches_and_ours_does_not() -> None:
+    runs = {arm: Figures(run_of("launch_backpressure", arm)) for arm in ("original", "ours")}
+    waits = {arm: figures.value("computed→commit.p50") for arm, figures in runs.items()}
+    assert waits["original"] > 1.0
+    assert waits["ours"] < 1e-3
+
+
+def test_o1_a_prompt_in_flight_is_noticed_without_another_arrival() -> None:
+    first_tokens = {arm: Figures(run_of("idle_overlap", arm)).value("ttft_s.max") for arm in ("original", "ours")}
+    assert first_tokens["original"] == pytest.approx(29.7, abs=0.01)  # when somebody else comes
+    assert first_tokens["ours"] < 1.0
+
+
+def test_what_is_off_by_more_than_a_tenth_hides_what_is_ours() -> None:
+    arms = [{"name": "theirs", "published": {"ttft_s.p50": 9.0}}, {"name": "ours"}]
+    code, text = shown(table(arms=arms))
+    assert code == 1
+    assert "off" in text
+    assert "\nours" not in text
+
+
+def test_what_could_not_be_calibrated_says_so_and_hides_nothing() -> None:
+    arms = [{"name": "theirs", "published": {"ttft_s.p50": 9.0}}, {"name": "ours"}]
+    code, text = shown(table(arms=arms, uncalibrated={"theirs: ttft_s.p50": "nobody knows"}))
+    assert code == 0
+    assert "not calibrated: theirs: ttft_s.p50: nobody knows" in text
+    assert "\nours" in text
+
+
+def test_a_ratio_is_to_the_arm_that_it_names() -> None:
+    arms = [
+        {"name": "one", "published": {"e2e_s.p50": 0.184}},
+        {"name": "two", "over": "one", "published": {"e2e_s.p50 ÷ over": 1.0}},
+    ]
+    assert shown(table(arms=arms))[0] == 0
+
+
+def test_ten_percent_is_the_limit() -> None:
+    assert not Compared("a", "f", 10.0, 10.99, "").is_off
+    assert Compared("a", "f", 10.0, 11.01, "").is_off
+    assert not Compared("a", "f", 10.0, 20.0, "an excuse").is_off
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [[{"name": "a", "over": "b"}], [{"name": "a", "sets": {}}], [{"set": {}}]],
+    ids=["over", "unknown", "no name"],
+)
+def test_broken_arms_are_named(arms: list[Any]) -> None:
+    with pytest.raises(BadScenario, match="arms"):
+        split_arms(table(arms=arms))
+
+
+def test_a_figure_that_there_is_not_is_named() -> None:
+    with pytest.raises(UnknownFigure, match="no figure 'speed'"):
+        Figures(run_of("idle_overlap", "ours")).value("speed")
+
+
+def test_parts_that_there_are_not_are_named() -> None:
+    with pytest.raises(BadParts, match="order"):
+        load_parts(ONE_LOOP, {"order": "sideways"})
