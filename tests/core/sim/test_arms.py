@@ -1,4 +1,4 @@
-"""Scenarios of arms: what others published is reproduced before anything of ours is shown, and the shipped ones do it."""
+"""Scenarios of arms: what others published is reproduced before anything of ours is shown; the shipped ones do so."""
 
 from __future__ import annotations
 
