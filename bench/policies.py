@@ -21,11 +21,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.board_lines import Line
-from bench.policy import answers, handoff, prefix, window
+from bench.policy import answers, handoff, hold, overlap, prefix, window
 from bench.policy.stack import Options
 from bench.table import print_table
 
-QUESTIONS: dict[str, ModuleType] = {"handoff": handoff, "window": window, "prefix": prefix, "answers": answers}
+QUESTIONS: dict[str, ModuleType] = {
+    "handoff": handoff,
+    "window": window,
+    "prefix": prefix,
+    "hold": hold,
+    "overlap": overlap,
+    "answers": answers,
+}
 
 
 def board_lines(report: dict[str, Any]) -> Iterator[Line]:

@@ -28,10 +28,12 @@ class Arm(NamedTuple):
 
 PLAIN = '[scheduler]\nplacement = "always_pd"\nprefix_wait = false\n'
 ARMS = {
-    "1P1D, all off": Arm(SPLIT, PLAIN + '[executor]\nwindow = "fixed"\n'),
+    "1P1D, all off": Arm(SPLIT, PLAIN + '[prefill]\nwindow = "fixed"\n'),
     "1P1D, prefix wait": Arm(SPLIT, '[scheduler]\nplacement = "always_pd"\n'),
     "1P1D, all on": Arm(SPLIT, ""),
     "unified, mixed": Arm(UNIFIED, ""),
+    "unified, alternate": Arm(UNIFIED, '[executor]\nstep_mode = "alternate"\n'),
+    "unified, overlap": Arm(UNIFIED, '[executor]\nstep_mode = "overlap"\n'),
 }
 
 
