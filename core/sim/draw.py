@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from baton.core.config import PREFIX_WAIT_MAX_MS, ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
 from baton.core.layout import KvLayout
+from baton.core.sim.draw_gate import with_gates
 from baton.core.sim.faults import draw_faults
 from baton.core.sim.memory import sim_layout
 from baton.core.sim.scenario import Client, ExecutorSpec, Fault, Scenario
@@ -23,6 +24,7 @@ VOCABULARY = 256
 SCORES_SALT = 0x510E527FADE682D1  #: which prompts are scored is drawn from a stream of its own
 GRAMMARS_SALT = 0x9B05688C2B3E6C1F  #: so is who has a grammar
 WINDOWS_SALT = 0x1F83D9ABFB41BD6B  #: and how the executors bound what is on its way
+GATES_SALT = 0x6A09E667F3BCC908  #: and which executors alternate, and how sequences join a batch
 LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
 PREFIXES_SALT = 0xBB67AE8584CAA73B  #: and who waits for whose prefix
 PLACEMENT_SALT = 0xA54FF53A5F1D36F1  #: and where prompts are computed
@@ -84,6 +86,7 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_windows(Random(seed ^ WINDOWS_SALT), scenario)
     scenario = _with_placement(Random(seed ^ PLACEMENT_SALT), scenario)
     scenario = _with_lanes(Random(seed ^ LANES_SALT), scenario)
+    scenario = with_gates(Random(seed ^ GATES_SALT), scenario)
     scenario = _with_prefixes(Random(seed ^ PREFIXES_SALT), scenario)
     busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
     scenario = replace(scenario, busy_loop_s=busy_loop_s)

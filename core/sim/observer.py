@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
+from baton.core.executor import walk
 from baton.core.ids import Life
 from baton.core.sim.env import Env, Violation
 from baton.core.sim.process import Process
@@ -28,12 +30,23 @@ class Observer:
             if name.endswith("_total"):
                 before[name] = value
         self._look_at_waits(process, machine.gauges())
+        if process.role.is_executor:
+            self._look_for_idling(process, machine.state)
         machine.readiness()
 
     def _look_at_waits(self, process: Process, gauges: dict[str, float]) -> None:
         """P5, P15: a prefix that is waited for is computed by somebody, or lies where others are computed."""
         if gauges.get("prefix_waiting") and not gauges["placed"]:
             self._env.fail("nobody waits for nobody", f"{process.identity}: {gauges}")
+
+    def _look_for_idling(self, process: Process, state: Any) -> None:
+        """C8, W10: nothing is kept back while the device has nothing to do, and no sequence from the batch for ever."""
+        if not state.steps and not state.stopped and walk.has_demand(state):
+            self._env.fail("no idling", f"{process.identity}: prompts wait, nothing is with the device")
+        for arrival in state.joining.waiting.values():
+            kept_s = state.now - arrival.sequence.group.marks.at["landed"]
+            if kept_s > state.config.join_max_ms / 1e3 + 1e-9:
+                self._env.fail("who has landed joins in time", f"{process.identity}: {kept_s:.4f} s")
 
     def look_at_all(self, processes: Iterable[Process]) -> None:
         """Every law that can be checked at any moment."""

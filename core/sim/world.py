@@ -22,6 +22,7 @@ from baton.core.sim.device import Model, SimDevice
 from baton.core.sim.eavesdropper import Eavesdropper
 from baton.core.sim.env import Env, Violation
 from baton.core.sim.faults import inject
+from baton.core.sim.gate_laws import GateLaws
 from baton.core.sim.launcher import ChildExited
 from baton.core.sim.link import Network
 from baton.core.sim.memory import KvMemory, sim_layout
@@ -81,7 +82,7 @@ class World:
             Span: SpanLaws(self.env, scenario, self.oracle.fault_kinds).tell,
             OpenLink: lambda process, command: self.network.open(process, command.link, command.address),
             CloseLink: lambda process, command: self.network.close(process, command.link),
-            e.Launch: lambda process, command: process.device.launch(command.plan),  # type: ignore[union-attr]
+            e.Launch: GateLaws(self.env).launch,
             e.Post: self._transfer,
             e.OpenTransport: self._transfer,
             e.ConnectTransport: self._transfer,
