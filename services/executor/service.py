@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.events import Piece
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Capacity, Role
+from baton.core.sim.step_time.observed import ObservedSteps
 from baton.services.executor.compute_lanes import ComputeLanes
 from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FAKE_VOCAB_SIZE, FakeDevice, fake_layout
@@ -27,6 +28,7 @@ from baton.services.executor.lanes import lane_cores
 from baton.services.executor.ranks.processes import EXIT_GROUP_INCOMPLETE, GroupIncomplete, RankProcesses
 from baton.services.executor.ranks.start import plan_ranks, start_group
 from baton.services.executor.reports import Reports
+from baton.services.executor.step_log import StepLog
 from baton.services.executor.transfer.environment import configure_transport_environment
 from baton.services.grammar.matcher import Matchers
 from baton.services.grammar.vocabulary import load_vocabulary
@@ -62,10 +64,18 @@ class Engine:
 
         own = process.own
         crash = process.life.fail
-        post = Reports(asyncio.get_running_loop(), process.driver.post).say
+        say = Reports(asyncio.get_running_loop(), process.driver.post).say
+        self.steps = StepLog()
+
+        def post(event: ev.ThreadEvent) -> None:
+            self.steps.said(event)
+            say(event)
+
         region = KvRegion(device.kv_base_address, device.num_blocks, device.layout)
         self._life = process.life
         self._masks = masks
+        self._device = device
+        self._process = process
         self.compute = ComputeLanes(device, num_lanes, post, crash)
         faults = piece_faults(process.settings.device)
         self.transfer: TransferThread | GroupTransfer
@@ -113,7 +123,14 @@ class Engine:
         return "" if not dead else f"the {' and the '.join(dead)} thread ended"
 
     def _launch(self, command: ev.Launch) -> None:
+        self.steps.launched(command)
         self.compute.submit(command.plan)
+
+    def steps_page(self, query: Mapping[str, str]) -> ObservedSteps:
+        """The last steps, of `?after=STEP` on. Raises ValueError."""
+        device, kind = self._device, self._process.settings.device.kind
+        after = int(query.get("after", "0"))
+        return self.steps.page(self._process.own.name, kind, device.layout, device.num_blocks, after)
 
     def _exit(self, command: ev.Exit) -> None:
         self._life.log.error("exit", code=command.code, detail=command.detail)
@@ -192,7 +209,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     engine = Engine(process, device, masks, ranks, len(lanes))
     engine.start()
     process.dial_scheduler()
-    await process.serve(engine.sickness)
+    await process.serve(engine.sickness, {"steps": engine.steps_page})
     await life.stop_requested()
     await drain(process, engine)
 

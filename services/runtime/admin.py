@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from aiohttp import web
@@ -19,6 +19,7 @@ from baton.services.transport.http_address import cannot_listen
 
 TURN_LIMIT_S = 2.0  #: a turn that takes longer than this to come is no health
 DEFAULT_TRACE_S = 10.0
+Page = Callable[[Mapping[str, str]], msgspec.Struct]
 
 
 class AdminPages:
@@ -31,12 +32,14 @@ class AdminPages:
         readiness: Callable[[], str],
         sickness: Callable[[], str] = lambda: "",
         tracing: Tracing | None = None,
+        others: Mapping[str, Page] | None = None,
     ) -> None:
         self._driver = driver
         self._metrics = metrics
         self._readiness = readiness
         self._sickness = sickness
         self._tracing = tracing
+        self._others = others or {}  #: name → what is shown as JSON, made from the query
 
     async def health(self, request: web.Request) -> web.Response:
         why = self._sickness() or ("" if await turn_works(self._driver) else "no turn came")
@@ -66,6 +69,7 @@ class AdminPages:
         pages = {"health": self.health, "ready": self.ready, "metrics": self.metrics}
         pages |= {"clock": self.clock, "trace": self.trace}
         app.add_routes([web.get(f"/{name}", page) for name, page in pages.items()])
+        app.add_routes([web.get(f"/{name}", _shown(page)) for name, page in self._others.items()])
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:
@@ -74,6 +78,16 @@ class AdminPages:
             await runner.cleanup()
             raise cannot_listen("127.0.0.1", port, "--admin-port", error) from error
         return runner, runner.addresses[0][1]
+
+
+def _shown(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            return _json(page(request.query))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+
+    return answer
 
 
 async def turn_works(driver: Driver) -> bool:

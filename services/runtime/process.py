@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from baton.core.layout import KvLayout
 from baton.core.session.machine import LinkTiming, Transmit
 from baton.core.session.node import CloseLink, Node, OpenLink
 from baton.core.trace.recorder import Recorder
-from baton.services.runtime.admin import AdminPages
+from baton.services.runtime.admin import AdminPages, Page
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.journal import open_journal
 from baton.services.runtime.lifecycle import Lifecycle
@@ -79,14 +79,21 @@ class Process:
         link = self.settings.link
         self.driver.post(ConnectLink(Peer(link.scheduler_name, Role.SCHEDULER, 0, link.scheduler)))
 
-    async def serve(self, sickness: Callable[[], str] = lambda: "") -> None:
+    async def serve(
+        self, sickness: Callable[[], str] = lambda: "", others: Mapping[str, Page] | None = None
+    ) -> None:
         """Serve the admin endpoint and tell where it is; it ends with the lifecycle's tasks."""
-        self.announce(await self.open_admin(self.machine.readiness, sickness))
+        self.announce(await self.open_admin(self.machine.readiness, sickness, others))
 
-    async def open_admin(self, readiness: Callable[[], str], sickness: Callable[[], str] = lambda: "") -> int:
+    async def open_admin(
+        self,
+        readiness: Callable[[], str],
+        sickness: Callable[[], str] = lambda: "",
+        others: Mapping[str, Page] | None = None,
+    ) -> int:
         """Serve the admin endpoint and return its port; it ends with the lifecycle's tasks."""
         tracing = Tracing(self.own, self.machine, self._recorder)
-        pages = AdminPages(self.driver, self.metrics, readiness, sickness, tracing)
+        pages = AdminPages(self.driver, self.metrics, readiness, sickness, tracing, others)
         runner, port = await pages.start(self.settings.service.admin_port)
         self.life.spawn(_until_cancelled(runner.cleanup))
         return port

@@ -1,0 +1,148 @@
+"""A step-time model from observed steps: least squares of relative errors for each kind of step, no term negative.
+
+A prompt's tokens may have a knee, since the first ones of a step often cost less than they would alone: it is taken
+where it makes the fit better by a twentieth at least. Host time is what lies between two steps that were both queued.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from baton.core.errors import ServingError
+from baton.core.sim.step_time.features import Feature, Features, StepKind
+from baton.core.sim.step_time.model import KindModel, Piece, StepModel, Term
+from baton.core.sim.step_time.observed import ObservedStep
+from baton.core.sim.step_time.profile import FitError
+
+MIN_STEPS = 8  #: of a kind; of fewer nothing is said
+MIN_BESIDE_KNEE = 12  #: steps on each side of a knee
+KNEES = (64, 128, 160, 256, 512, 1024)
+KNEE_GAIN = 0.95  #: a knee is kept where the error falls below this share
+
+Floats = npt.NDArray[np.float64]
+
+
+class TooFewSteps(ServingError):
+    """No kind of step was seen often enough."""
+
+
+class Fit(NamedTuple):
+    """What was found, and how well it fits."""
+
+    model: StepModel
+    errors: dict[str, FitError]  #: by kind of step
+
+
+class _Column(NamedTuple):
+    """One unknown of the fit: its value for each step, and the terms that it becomes."""
+
+    of: Callable[[Features], float]
+    terms: Callable[[float], list[Term]]
+
+
+def fit(steps: Sequence[ObservedStep]) -> Fit:
+    """Steps of which another lane's ran at the same time are left out. Raises TooFewSteps."""
+    alone = [step for step in steps if step.lane == 0]
+    models: dict[StepKind, KindModel] = {}
+    errors: dict[str, FitError] = {}
+    for kind in StepKind:
+        chosen = [step for step in alone if step.features.kind is kind]
+        if len(chosen) >= MIN_STEPS:
+            features, seconds = [step.features for step in chosen], np.array([step.duration_s for step in chosen])
+            models[kind] = model = fit_kind(kind, features, seconds)
+            errors[kind.value] = fit_error(model, features, seconds)
+    if not models:
+        raise TooFewSteps(f"{len(steps)} steps, and of no kind {MIN_STEPS}")
+    prefill, decode, mixed = (models.get(kind) for kind in (StepKind.PREFILL, StepKind.DECODE, StepKind.MIXED))
+    return Fit(StepModel(prefill=prefill, decode=decode, mixed=mixed, host_s=host_s(alone)), errors)
+
+
+def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> KindModel:
+    """Of steps of one kind."""
+    best = _solve(_columns(kind, None), features, seconds)
+    tokens = np.array([each.tokens for each in features])
+    for knee in KNEES if kind is not StepKind.DECODE else ():
+        if min(int((tokens <= knee).sum()), int((tokens > knee).sum())) >= MIN_BESIDE_KNEE:
+            found = _solve(_columns(kind, knee), features, seconds)
+            if found[1] < KNEE_GAIN * best[1]:
+                best = found
+    model = KindModel(pieces=(Piece(terms=tuple(best[0])),))
+    ratios = [float(real) / max(model.seconds(each), 1e-9) for each, real in zip(features, seconds, strict=True)]
+    noise = float(np.std(np.log(np.maximum(ratios, 1e-9))))
+    return KindModel(pieces=model.pieces, noise=round(min(noise, 2.0), 6))
+
+
+def fit_error(model: KindModel, features: Sequence[Features], seconds: Floats) -> FitError:
+    """How far the model is from these steps."""
+    guesses = np.array([model.seconds(each) for each in features])
+    off = np.abs(guesses - seconds)
+    return FitError(
+        num_steps=len(seconds),
+        mape=round(float(np.mean(off / seconds)), 6),
+        p95_abs_s=round(float(np.percentile(off, 95)), 9),
+    )
+
+
+def host_s(steps: Sequence[ObservedStep]) -> float:
+    """Median of the time from a step's end to the next one's begin, where that was launched before; 0 if none was."""
+    gaps = []
+    for before, after in pairwise(steps):
+        if after.step_id == before.step_id + 1 and after.launched_at < before.done_at:
+            gaps.append(max(0.0, after.done_at - before.done_at - after.duration_s))
+    return round(statistics.median(gaps), 9) if gaps else 0.0
+
+
+# ---- inside
+
+
+def _plain(of: Feature) -> _Column:
+    return _Column(lambda features: float(getattr(features, of)), lambda s: [Term(of=of, s=s)])
+
+
+def _columns(kind: StepKind, knee: float | None) -> list[_Column]:
+    if kind is StepKind.DECODE:
+        return [_plain("one"), _plain("decodes"), _plain("context")]
+    prompt = [_plain("one"), *([_plain("tokens")] if knee is None else _around(knee)), _plain("attention")]
+    return prompt if kind is StepKind.PREFILL else [*prompt, _plain("decodes"), _plain("context")]
+
+
+def _around(knee: float) -> list[_Column]:
+    """Tokens up to the knee, and beyond it: each its own slope, neither negative."""
+    return [
+        _Column(
+            lambda features: min(float(features.tokens), knee),
+            lambda s: [Term(of="tokens", s=s), Term(of="tokens", s=-s, above=knee)],
+        ),
+        _Column(lambda features: max(features.tokens - knee, 0.0), lambda s: [Term(of="tokens", s=s, above=knee)]),
+    ]
+
+
+def _solve(columns: Sequence[_Column], features: Sequence[Features], seconds: Floats) -> tuple[list[Term], float]:
+    """Terms, and the root of the mean square of relative errors."""
+    matrix = np.array([[column.of(each) for column in columns] for each in features]) / seconds[:, None]
+    ones = np.ones(len(seconds))
+    kept = [index for index in range(len(columns)) if np.any(matrix[:, index])]
+    while True:
+        scale = np.linalg.norm(matrix[:, kept], axis=0)
+        found = np.linalg.lstsq(matrix[:, kept] / scale, ones, rcond=None)[0] / scale
+        if len(kept) == 1 or found.min() >= 0:
+            break
+        del kept[int(np.argmin(found * scale))]
+    found = np.maximum(found, 0.0)
+    error = float(np.sqrt(np.mean((matrix[:, kept] @ found - ones) ** 2)))
+    terms = [term for index, s in zip(kept, found.tolist(), strict=True) for term in columns[index].terms(s)]
+    return _joined(terms), error
+
+
+def _joined(terms: Sequence[Term]) -> list[Term]:
+    """One term for each feature and knee."""
+    sums: dict[tuple[Feature, float], float] = {}
+    for term in terms:
+        sums[term.of, term.above] = sums.get((term.of, term.above), 0.0) + term.s
+    return [Term(of=of, s=s, above=above) for (of, above), s in sums.items()]

@@ -1,0 +1,1 @@
+"""`baton profile`: a step-time profile of a running executor, for `baton sim`."""

@@ -1,0 +1,102 @@
+"""`baton profile`: reads the steps of a running executor, after a load that it may drive itself, and fits a profile.
+
+Exit codes: 0; 2 nothing could be read, driven or fitted; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from baton.core.errors import ServingError
+from baton.core.sim.step_time.fit import Fit, fit
+from baton.core.sim.step_time.observed import ObservedStep, ObservedSteps
+from baton.core.sim.step_time.profile import Profile, encode_profile
+from baton.services.loadgen.results import describe_machine, write_whole
+from baton.services.profile.drive import LOADS, drive, read_steps
+
+EXIT_REFUSED, EXIT_INTERRUPTED = 2, 130
+DESCRIPTION = """\
+Fit a step-time profile on a running executor (its admin address is in its log and in NAME.json of its run folder).
+
+  baton profile --executor http://127.0.0.1:9001 --out cpu.json                    of the steps that it remembers
+  baton profile --executor http://127.0.0.1:9001 --url http://127.0.0.1:8000 --out cpu.json    of a load driven for it
+  baton sim --topology 2U --profile cpu.json --synthetic "rate=2 num_requests=200"
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="baton profile", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("--executor", required=True, metavar="URL", help="admin address of the executor")
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the profile, as JSON")
+    parser.add_argument("--url", default="", metavar="URL", help="HTTP API of its deployment: put loads on it first")
+    parser.add_argument("--name", default="", help="of the profile; the file's name if not given")
+    parser.add_argument(
+        "--max-time-s", type=float, default=60.0, metavar="S", help=f"of each of the {len(LOADS)} loads (60)"
+    )
+    asked = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    try:
+        page, steps = observe(asked.executor, asked.url, asked.max_time_s)
+        found = fit(steps)
+        profile = profile_of(asked.name or asked.out.stem, page, found)
+        write_whole(asked.out, encode_profile(profile))
+        show(found, len(steps))
+        print(f"written: {asked.out}")
+        return 0
+    except ServingError as error:
+        print(f"baton profile: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("baton profile: interrupted; nothing was written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"baton profile: {error.filename or asked.executor}: {error.strerror or error}", file=sys.stderr)
+    return EXIT_REFUSED
+
+
+def observe(executor: str, url: str, max_time_s: float) -> tuple[ObservedSteps, list[ObservedStep]]:
+    """What the executor remembers, or computed while the loads ran. Raises ServingError, OSError."""
+    page = read_steps(executor)
+    if not url:
+        return page, list(page.steps)
+    steps: list[ObservedStep] = []
+    last = page.steps[-1].step_id if page.steps else 0
+    for name, load in LOADS.items():
+        print(f"load: {name}", file=sys.stderr)
+        drive(url, load, max_time_s)
+        page = read_steps(executor, last)
+        steps += page.steps
+        last = steps[-1].step_id if steps else last
+    return page, steps
+
+
+def profile_of(name: str, page: ObservedSteps, found: Fit) -> Profile:
+    """The fit as a file."""
+    machine = {key: str(value) for key, value in describe_machine().items()}
+    num_steps = sum(error.num_steps for error in found.errors.values())
+    return Profile(
+        name=name,
+        source=f"baton profile on {page.executor} ({page.device}), {num_steps} steps",
+        kv=page.kv,
+        kv_tokens=page.kv_tokens,
+        steps=found.model,
+        fit_errors=found.errors,
+        machine=machine | {"device": page.device},
+    )
+
+
+def show(found: Fit, num_steps: int) -> None:
+    print(f"{num_steps} steps; host time {found.model.host_s * 1e3:.3f} ms a step")
+    for kind, error in found.errors.items():
+        off = f"mean error {error.mape:.1%}, p95 of |error| {error.p95_abs_s * 1e3:.3f} ms"
+        print(f"{kind:<8}{error.num_steps:>6} steps, {off}")
+    for kind in ("prefill", "decode", "mixed"):
+        if kind not in found.errors:
+            print(f"{kind:<8}too few steps: not in the profile")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Fits recover what made the steps, and say how far off they are."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from baton.core.sim.step_time.features import Features
+from baton.core.sim.step_time.fit import TooFewSteps, fit
+from baton.core.sim.step_time.observed import ObservedStep
+
+
+def observed(seconds: Callable[[Features], float], features: list[Features], host: float = 0.0) -> list[ObservedStep]:
+    """Always two steps are queued, so that `host` lies between their ends and begins."""
+    steps, now = [], 0.0
+    for number, each in enumerate(features, 1):
+        took = seconds(each)
+        steps.append(ObservedStep(number, 0, now - 1e-3, now + host + took, took, *each[:-1]))
+        now += host + took
+    return steps
+
+
+def mixed_bag(seed: int, count: int = 400) -> list[Features]:
+    rng = Random(seed)
+    found = []
+    for _ in range(count):
+        tokens, before = rng.choice([0, rng.randrange(1, 900)]), rng.randrange(0, 2000)
+        decodes = rng.choice([0, rng.randrange(1, 64)]) if tokens else rng.randrange(1, 64)
+        found.append(
+            Features(
+                tokens=tokens, attention=tokens * (before + tokens / 2), prompts=int(tokens > 0), decodes=decodes,
+                context=sum(rng.randrange(1, 3000) for _ in range(decodes)), rows=decodes + int(tokens > 0),
+            )
+        )  # fmt: skip
+    return found
+
+
+def affine_s(features: Features) -> float:
+    prompt = 2e-4 * features.tokens + 3e-8 * features.attention
+    return 0.004 + prompt + 1e-4 * features.decodes + 2e-7 * features.context
+
+
+def test_an_affine_device_is_recovered_to_the_last_coefficient() -> None:
+    found = fit(observed(affine_s, mixed_bag(1), host=0.0015))
+    for features in mixed_bag(2, 100):
+        assert found.model.duration_s(features) - found.model.host_s == pytest.approx(affine_s(features), rel=1e-6)
+    assert found.model.host_s == pytest.approx(0.0015)
+    assert all(error.mape < 1e-6 for error in found.errors.values())
+    assert set(found.errors) == {"prefill", "decode", "mixed"}
+
+
+def test_a_knee_is_found_where_there_is_one() -> None:
+    def seconds(features: Features) -> float:
+        return 0.01 + 1e-3 * max(features.tokens - 160, 0)
+
+    found = fit(observed(seconds, [Features(tokens=n, attention=n * n / 2, prompts=1) for n in range(4, 400, 3)]))
+    for tokens in (10, 150, 200, 390):
+        guess = found.model.duration_s(Features(tokens=tokens, attention=tokens * tokens / 2, prompts=1))
+        assert guess == pytest.approx(seconds(Features(tokens=tokens)), rel=0.02)
+
+
+def test_noise_is_told_as_the_residual_and_as_errors_of_the_fit() -> None:
+    rng = Random(3)
+    found = fit(observed(lambda features: affine_s(features) * rng.lognormvariate(0.0, 0.1), mixed_bag(4, 2000)))
+    assert found.model.decode is not None
+    assert found.model.decode.noise == pytest.approx(0.1, rel=0.15)
+    assert 0.06 < found.errors["decode"].mape < 0.1
+    for features in mixed_bag(5, 50):
+        assert found.model.duration_s(features) - found.model.host_s == pytest.approx(affine_s(features), rel=0.1)
+
+
+def test_no_coefficient_is_negative_where_the_data_would_have_it_so() -> None:
+    features = [Features(decodes=n, context=n * 9) for n in range(1, 60)]
+    found = fit(observed(lambda each: max(0.05 - 1e-4 * each.decodes, 0.01), features))
+    assert found.model.decode is not None
+    assert all(term.s >= 0 for term in found.model.decode.pieces[0].terms)
+
+
+def test_a_kind_that_was_hardly_seen_is_left_out_and_no_kind_is_an_error() -> None:
+    few = [Features(tokens=100 + n, attention=1.0, prompts=1) for n in range(3)]
+    found = fit(observed(affine_s, [*few, *[Features(decodes=n, context=9 * n) for n in range(1, 20)]]))
+    assert found.model.prefill is None
+    assert set(found.errors) == {"decode"}
+    with pytest.raises(TooFewSteps, match="3 steps"):
+        fit(observed(affine_s, few))

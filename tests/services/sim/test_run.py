@@ -1,0 +1,104 @@
+"""`baton sim`: scenarios, their files, and what is wrong with a command line."""
+
+from pathlib import Path
+
+import pytest
+
+from baton.core.metrics.report import decode_facts, decode_report
+from baton.core.sim.fleet_run.arms import KEYS
+from baton.core.sim.fleet_run.scenario_file import built_in, make_scenario, read_scenario
+from baton.services.loadgen.comparing import main as compare
+from baton.services.sim.load import load_of
+from baton.services.sim.run import EXIT_REFUSED, main
+
+QUICK = ("--set", "load.num_sessions=6")
+
+
+def test_the_small_scenario_writes_the_load_generators_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--scenario", "small", "--out", str(tmp_path / "a"), "--steps"]) == 0
+    report = decode_report((tmp_path / "a" / "report.json").read_bytes())
+    assert report.summary.counts.succeeded == report.summary.counts.planned == 120
+    assert report.summary.goodput is not None
+    assert report.summary.prefix_hit_rate is not None
+    assert report.summary.prefix_hit_rate > 0.3
+    with (tmp_path / "a" / "requests.jsonl").open("rb") as lines:
+        assert len(list(decode_facts(lines))) == 120
+    assert (tmp_path / "a" / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "a" / "steps.jsonl").stat().st_size > 1000
+    assert "TTFT" in capsys.readouterr().out
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert main(["--scenario", "small", *QUICK, "--seed", seed, "--out", str(tmp_path / name)]) == 0
+    for file in ("report.json", "requests.jsonl", "summary.csv", "report.html"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+        assert (tmp_path / "a" / file).read_bytes() != (tmp_path / "c" / file).read_bytes()
+
+
+def test_two_topologies_under_one_load_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scenario", "small", *QUICK, "--out", str(tmp_path / "a")]) == 0
+    assert main(["--scenario", "small", *QUICK, "--set", "topology=2U", "--out", str(tmp_path / "b")]) == 0
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b"), "--unlike"]) == 0
+    assert "18 requests succeeded in both" in capsys.readouterr().out
+
+
+def test_a_command_line_alone_makes_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.jsonl"
+    row = '{"timestamp": %d, "input_length": 600, "output_length": 4, "hash_ids": [1, %d]}\n'
+    trace.write_text("".join(row % (1000 * n, 10 + n) for n in range(5)))
+    told = ["--topology", "1U", "--profile", "a100-opt13b-tp1", "--trace", str(trace)]
+    assert main([*told, "--out", str(tmp_path / "a")]) == 0
+    with (tmp_path / "a" / "requests.jsonl").open("rb") as lines:
+        assert [row.num_cached_tokens for row in decode_facts(lines)] == [0, 512, 512, 512, 512]
+    spec = "--synthetic", "rate=4 num_requests=8 input_tokens=uniform:10-90 output_tokens=3"
+    assert main(["--topology", "1P1D", "--profile", "a100-opt13b-tp1", *spec, "--slo", "ttft=2s"]) == 0
+    assert "8 of 8 requests succeeded" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_every_scenario_makes_a_fleet_and_says_what_it_is(name: str) -> None:
+    scenario = make_scenario({key: value for key, value in read_scenario(name).items() if key not in KEYS})
+    assert len(scenario.title) > 20
+    assert scenario.fleet().groups
+
+
+def test_asks_are_the_requests_of_a_scenario_that_names_each() -> None:
+    table = {"name": "mine", "topology": "1U", "profile": "a100-opt13b-tp1"}
+    asks = [{"at_s": 0.5 * n, "input_tokens": 128 if n % 2 else 4096, "output_tokens": 64} for n in range(4)]
+    load = load_of(make_scenario(table | {"asks": asks}))
+    assert [(request.at_s, request.num_input_tokens) for request in load.plan.requests] == [
+        (0.0, 4096), (0.5, 128), (1.0, 4096), (1.5, 128),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--scenario, or --topology"),
+        (["--scenario", "smal"], "is small meant?"),
+        (["--scenario", "small", "--set", "topology=2X"], "topology: '2X'"),
+        (["--scenario", "small", "--set", "decode.num_slot=4"], "decode.num_slot: there is no such knob; is num_slots"),
+        (["--scenario", "small", "--set", "decode.num_slots=0"], "num_slots = 0"),
+        (["--scenario", "small", "--set", "prefill.step_mode=alternate"], "step_mode = alternate has no effect"),
+        (["--scenario", "small", "--set", "load.rat=4"], "load.rat"),
+        (["--scenario", "small", "--set", "load.content=tokens"], "load.content: has no effect in a simulation"),
+        (["--scenario", "small", "--set", "wires.latency_s=x"], "wires.latency_s"),
+        (["--scenario", "small", "--set", "profile=none"], "neither a file nor one of the built-in profiles"),
+        (["--scenario", "small", "--set", "nothing"], "is not knob=value"),
+        (["--scenario", "small", "--set", "parts=no.such:PARTS"], "parts: 'no.such:PARTS'"),
+        (["--scenario", "small", "--steps"], "--steps"),
+        (["--scenario", "small", "--slo", "x=1"], "slo"),
+        (["--topology", "1U", "--profile", "a100-opt13b-tp1"], "--trace or --synthetic"),
+        (["--topology", "1U", "--profile", "a100-opt13b-tp1", "--synthetic", "rate"], "'rate' is not NAME=VALUE"),
+    ],
+)
+def test_what_makes_no_run_is_one_line_that_names_it(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == EXIT_REFUSED
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert says in lines[0]
