@@ -58,18 +58,19 @@ def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
     if not state.gate.is_alternate:
         return walk.plan_step(state)
     decision = _decide(state) if walk.has_demand(state) else NOTHING
-    if decision.fire is None:
+    fire, draft = decision.fire, decision.draft
+    if fire is None:
         decodes = walk.plan_decodes(state)
         if decodes.items or decision.kept is None:
             _keep(state, decision.kept)
             return decodes
-        decision = Decision(Fire.NO_DECODE, None, decision.draft or _plan(state))
-    if decision.draft is None or not decision.draft.items:
-        raise InvariantViolated(f"{decision.fire} without a prompt")
-    _keep(state, None, decision.fire.value)
-    state.counters[f"fires_{decision.fire.value}"] += 1
-    state.counters["prefill_tokens_planned"] += decision.draft.num_tokens
-    return decision.draft
+        fire, draft = Fire.NO_DECODE, draft or _plan(state)
+    if draft is None or not draft.items:
+        raise InvariantViolated(f"{fire} without a prompt")
+    _keep(state, None, fire.value)
+    state.counters[f"fires_{fire.value}"] += 1
+    state.counters["prefill_tokens_planned"] += draft.num_tokens
+    return draft
 
 
 def _decide(state: ExecutorState) -> Decision:

@@ -15,6 +15,7 @@ from baton.core.trace.steps import StepRecord, steps
 
 REQUESTS_PID = 1
 LOOP, DEVICE = 1, 2  #: rows of a process
+ORDER = {role: place for place, role in enumerate(("router", "scheduler", "prefill", "decode", "unified"))}
 
 Event = dict[str, Any]
 
@@ -33,7 +34,8 @@ class ProcessTrace(NamedTuple):
 
 
 def chrome_trace(processes: Sequence[ProcessTrace]) -> dict[str, Any]:
-    """The whole trace, ready to be written as JSON."""
+    """The whole trace, ready to be written as JSON. Processes are shown in the order of a request's way."""
+    processes = sorted(processes, key=lambda process: (ORDER.get(process.role, len(ORDER)), process.name))
     events = [event for number, process in enumerate(processes) for event in _events(process, number + 2)]
     events.sort(key=lambda event: event["ts"])  # stable: what happens at once keeps the order that lanes need
     base = events[0]["ts"] if events else 0.0

@@ -14,13 +14,14 @@ from baton.core.metrics.summary import summarize
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import RunScenario
 from baton.core.sim.fleet_run.spec import FleetSpec
+from baton.core.sim.fleet_run.trace import trace_of
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.loadgen.build import plan_fingerprint
 from baton.services.loadgen.html import render
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.results import PAGE, RECORDS, write_report, write_whole
 
-STEPS = "steps.jsonl"
+STEPS, TRACE = "steps.jsonl", "trace.json"
 
 
 def make_report(scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun) -> Report:
@@ -56,7 +57,7 @@ def settings_of(scenario: RunScenario) -> dict[str, Any]:
 
 
 def write_files(folder: Path, report: Report, run: FleetRun, with_steps: bool) -> list[Path]:
-    """The load generator's files, and each step in a line if wanted. Raises OSError."""
+    """The load generator's files; each step in a line, and all of the run as a trace, if wanted. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(run.facts, key=lambda row: row.index)
     write_report(folder, report)
@@ -66,7 +67,8 @@ def write_files(folder: Path, report: Report, run: FleetRun, with_steps: bool) -
     if with_steps:
         lines = [msgspec.json.encode(_step_line(step, run.began_s)) + b"\n" for step in run.recorder.steps]
         write_whole(folder / STEPS, b"".join(lines))
-        written.append(folder / STEPS)
+        write_whole(folder / TRACE, msgspec.json.encode(trace_of(run)))
+        written += [folder / STEPS, folder / TRACE]
     return written
 
 

@@ -102,10 +102,7 @@ async def collect(urls: Iterable[str], seconds: float, warn: Callable[[str], Non
             raise answer
     if not found:
         raise NothingToTrace("no process answers")
-    return sorted(found, key=lambda process: (ORDER.get(process.role, len(ORDER)), process.name))
-
-
-ORDER = {role: place for place, role in enumerate(("router", "scheduler", "prefill", "decode", "unified"))}
+    return found
 
 
 async def _ask(session: ClientSession, url: str, seconds: float) -> ProcessTrace:
