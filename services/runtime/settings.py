@@ -254,6 +254,15 @@ def _validate(settings: Settings) -> None:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
     if isinstance(settings.knobs, ExecutorConfig) and (vain := without_effect(settings.knobs, settings.role)):
         raise SettingsInvalid(f"{settings.role.name.lower()}.{vain}")
+    _validate_ranks(settings)
+
+
+def _validate_ranks(settings: Settings) -> None:
+    """Ranks meet in one order of steps."""
+    is_beside = isinstance(settings.knobs, ExecutorConfig) and settings.knobs.num_lanes > 1
+    if is_beside and settings.device.num_ranks > 1:
+        told = f"device.num_ranks = {settings.device.num_ranks}"
+        raise SettingsInvalid(f"{told}: ranks compute one step at a time, without step_mode = overlap")
 
 
 def _validate_queue(settings: Settings) -> None:

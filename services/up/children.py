@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +23,10 @@ FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_UNSERVED = 5  #: lives in a row that end before they serve, where none ever did
 STEADY_S = 10.0  #: a life of this length forgets earlier deaths
+
+
+OTHERS_POLL_S = 0.01
+OTHERS_WARN_S = 5.0  #: after so long it is told that processes of an ended life are still there
 
 
 class StartRefused(ServingError):
@@ -111,14 +119,42 @@ class Child:
         self._log.info("started", child=self.plan.name, child_epoch=self.epoch, pid=self._process.pid)
         if self._is_stopping:  # asked to while it was being started
             self._end_life()
+        session = self._process.pid
         code = await self._process.wait()
         self._process = None
+        await self._others_ended(session)
         self._log.info("exited", child=self.plan.name, child_epoch=self.epoch, exit_code=code)
         self._exited(Life(self.plan.name, self.epoch))
         return code
+
+    async def _others_ended(self, session: int) -> None:
+        """Until nothing that the life has started runs: the kernel kills its ranks with it, which takes a moment, and
+        until then they may write to peers. Its exit is told as a proof that they do not."""
+        warn_at = time.monotonic() + OTHERS_WARN_S
+        while (others := processes_of(session)) and not self._is_stopping:
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > warn_at:
+                warn_at = math.inf
+                self._log.warn("its processes do not end", child=self.plan.name, pids=",".join(map(str, others)))
+            await asyncio.sleep(OTHERS_POLL_S)
 
     async def _pause(self, duration_s: float) -> None:
         try:
             await asyncio.wait_for(self._wake.wait(), duration_s)
         except TimeoutError:
             return
+
+
+def processes_of(session: int) -> list[int]:
+    """Of that session, whose leader is the first process of a child's life; zombies are over."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, _group, owner, *_ = path.read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):  # it has ended meanwhile
+            continue
+        if int(owner) == session and state not in "ZX":
+            found.append(int(path.parent.name))
+    return found

@@ -166,6 +166,22 @@ def test_c12_a_policy_knob_that_is_told_in_vain_is_refused(tmp_path: Path, role:
         load(role, tmp_path, "[link]\nkeys = 'k'\n" + text, flags=flags)
 
 
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ("--device fake --num-ranks 2", "device.num_ranks has no effect on a device of kind fake: only on cpu"),
+        ("--rank-timeout-s 3", "device.rank_timeout_s has no effect with device.num_ranks = 1"),
+        ("--num-ranks 2 --step-mode overlap", "device.num_ranks = 2: ranks compute one step at a time"),
+        ("--num-ranks 0", "device.num_ranks = 0: must be positive"),
+        ("--num-ranks 65", "device.num_ranks = 65: must be at most 64"),
+        ("--num-ranks 2 --rank-timeout-s 0", "device.rank_timeout_s = 0.0: must be positive"),
+    ],
+)
+def test_c12_c25_a_group_of_ranks_that_cannot_be_is_refused(tmp_path: Path, flags: str, named: str) -> None:
+    with pytest.raises(SettingsInvalid, match=named):
+        load(Role.UNIFIED, tmp_path, "[link]\nkeys = 'k'\n", flags=f"--model m {flags}")
+
+
 def test_c12_a_policy_knob_that_has_an_effect_is_taken(tmp_path: Path) -> None:
     text = "[link]\nkeys = 'k'\n[unified]\nstep_mode = 'alternate'\nhold = 'fill'\nhold_fill = 0.3\nprotect_steps = 8"
     settings = load(Role.UNIFIED, tmp_path, text, flags="--model m --device fake")

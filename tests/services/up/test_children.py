@@ -13,7 +13,7 @@ import pytest
 from baton.core.ids import Life, Role
 from baton.services.runtime.log import Log
 from baton.services.runtime.refusal import write_refusal
-from baton.services.up.children import MAX_UNSERVED, Child, StartRefused
+from baton.services.up.children import MAX_UNSERVED, Child, StartRefused, processes_of
 from baton.services.up.plan import ChildPlan
 from tests.support.loops import run_on_uvloop, until
 
@@ -61,6 +61,27 @@ def test_a_child_that_refuses_its_settings_is_not_started_again() -> None:
         with pytest.raises(StartRefused, match="decode0"):
             await made.keep_running()
         assert made.num_starts == 1
+
+    run_on_uvloop(story())
+
+
+def test_w7_the_exit_of_a_life_is_told_when_nothing_runs_any_more_that_it_has_started() -> None:
+    """A rank of its group may still write to peers."""
+
+    async def story() -> None:
+        exits: list[Life] = []
+        forks = "import os, signal; os.fork(); signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+        made = child(forks, exits)
+        watch = asyncio.ensure_future(made.keep_running())
+        await until(lambda: made.pid != 0 and len(processes_of(made.pid)) == 2)
+        session = made.pid
+        seen: list[list[int]] = []
+        made._exited = lambda life: seen.append(processes_of(session))
+        made.kill()
+        await until(lambda: bool(seen))
+        assert seen == [[]]
+        made.stop()
+        await watch
 
     run_on_uvloop(story())
 
