@@ -149,6 +149,10 @@ class Placement:
             return num_queued + uncached
         return self._predicted_us(waiting, executor, num_queued, uncached)
 
+    def compute_s(self, executor: Executor, num_tokens: int) -> float:
+        """Until it has computed so many prompt tokens; 0 while nothing is predicted."""
+        return self._predictor.compute_us(executor, num_tokens) / 1e6 if self._predicts else 0.0
+
     def step_cost(self, executor: Executor) -> float:
         """What waiting for the end of a step costs, in the same unit; a block's tokens while nothing is predicted."""
         return self._predictor.step_us(executor) if self._predicts else executor.capacity.block_size

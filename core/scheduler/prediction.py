@@ -53,6 +53,11 @@ class Predictor:
         delay = _num_steps(executor, num_tokens) * (step - decode_step) + num_tokens * token
         return time + self._weight * num_decodes * delay
 
+    def compute_us(self, executor: Executor, num_tokens: int) -> float:
+        """Until it has computed so many prompt tokens."""
+        steps = _num_steps(executor, num_tokens) * self.step_us(executor)
+        return steps + num_tokens * self._of(executor, "prefill_token_us")
+
     def step_us(self, executor: Executor) -> float:
         """Of a step with prompt tokens, beyond those tokens."""
         decode_step = executor.pace.decode_step_us if executor.num_attempts else 0.0

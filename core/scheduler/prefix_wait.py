@@ -65,13 +65,9 @@ class PrefixWait:
             return False
         patience = waiting.patience
         if patience is None:
-            left_s = self._max_s - waiting.submit.waited_ms / 1000
-            patience = waiting.patience = Patience(now + left_s, self._held(waiting, executor))
-            if left_s > 0:
-                self._count("prefix_waits_begun")
-        if patience.until <= now:
-            self._count("prefix_wait_refused_spent")
-            return False
+            self._count("prefix_waits_begun")
+            patience = Patience(now + self._left_s(waiting, now), self._held(waiting, executor))
+            waiting.patience = patience
         self._count(f"wait_{Reason.PREFIX_WAIT.name.lower()}")
         patience.since = now
         waiting.reason = Reason.PREFIX_WAIT
@@ -166,7 +162,7 @@ class PrefixWait:
         self, waiting: Waiting, executor: Executor, barred: Collection[int], now: float
     ) -> Callable[[], ReadyQueue] | None:
         """In which queue it waits, if somebody would have its prompt computed sooner after a wait than this executor
-        that can take it now (P2, P15)."""
+        that can take it now (P2, P15), and it may still wait."""
         queued, held = executor.num_pending_tokens, self._held(waiting, executor)
         best, queue, refused = self._placement.cost(waiting, executor, queued, held), None, ""
         for other in self._fleet:
@@ -181,9 +177,17 @@ class PrefixWait:
                 refused = refused or reason or "slow"
             else:
                 best, queue = cost, make_queue
+        if queue is not None and self._left_s(waiting, now) <= 0:
+            queue, refused = None, "spent"
         if queue is None and refused:
             self._count(f"prefix_wait_refused_{refused}")
         return queue
+
+    def _left_s(self, waiting: Waiting, now: float) -> float:
+        """How long it may still wait: until the end that was fixed when it first did (P3, P10)."""
+        if waiting.patience is not None:
+            return waiting.patience.until - now
+        return self._max_s - waiting.submit.waited_ms / 1000
 
     def _after_publication(self, waiting: Waiting, other: Executor, executor: Executor, now: float) -> Option | None:
         """Its blocks are published there and it goes there then, behind what is left of their producer (P1, P2)."""
@@ -201,6 +205,9 @@ class PrefixWait:
             return None
         if now - max(producer.placed_at, other.progressed_at) > self._max_s:
             return Option(0.0, "stale", None)
+        num_missing = other.num_ahead(producer.token_at(anchor, size))
+        if self._placement.compute_s(other, num_missing) > self._left_s(waiting, now):
+            return Option(0.0, "slow", None)
         ahead = other.num_ahead(producer.end_token)
         cost = self._placement.cost(waiting, other, ahead, anchor) + self._placement.step_cost(other)
         return Option(cost, "", lambda: self._queue_for(other, block_hash))

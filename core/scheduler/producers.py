@@ -17,7 +17,7 @@ class Producer:
     """One attempt whose prompt is being computed, and the `span` [first, end) of its blocks that were not published
     when it was placed and will be."""
 
-    __slots__ = ("end_token", "executor", "hashes", "id", "num_left", "placed_at", "span")
+    __slots__ = ("end_token", "executor", "hashes", "id", "num_left", "num_tokens", "placed_at", "span")
 
     def __init__(
         self, work_id: AttemptId, executor: Executor, hashes: bytes, span: tuple[int, int], num_tokens: int, now: float
@@ -27,8 +27,13 @@ class Producer:
         self.hashes = hashes
         self.span = span
         self.num_left = span[1] - span[0]
+        self.num_tokens = num_tokens
         self.end_token = executor.num_placed_tokens + num_tokens  #: its last one, among all placed in that life
         self.placed_at = now
+
+    def token_at(self, num_blocks: int, block_size: int) -> int:
+        """The token among all placed in that life with which so many of its leading blocks are computed."""
+        return self.end_token - (self.num_tokens - (num_blocks - self.span[0]) * block_size)
 
 
 class Producers:

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.alternating import add, alternating, count, done_after
-from tests.support.machines import SCHEDULER, prompt, work
+from tests.support.expect import messages
+from tests.support.machines import LAYOUT, SCHEDULER, prompt, unified, work
 
 
 def come(rig, number: int, waited_ms: int) -> None:
@@ -36,3 +37,16 @@ def test_p3_and_c8_whoever_waited_as_long_as_that_is_not_held_at_all():
     rig = alternating(hold="fill", hold_fill=1.0, hold_max_ms=200.0)
     come(rig, 3, waited_ms=200)
     assert done_after(rig, 0.001) == "P"
+
+
+def test_p1_blocks_are_published_and_used_up_to_the_last_saved_state():
+    rig = unified(layout=replace(LAYOUT, checkpoint_blocks=2))
+    rig.run(1, work(prompt(15)))  # three full blocks, and one state saved behind the second
+    published = b"".join(change.published for change in messages(rig.step_done(), m.CacheChanged))
+    assert published == work(prompt(15)).hashes[:32]
+    rig.finish_steps()
+    rig.run(2, work([*prompt(8), 5]))
+    assert rig.steps[0].items[0].start == 8
+    rig.finish_steps()
+    rig.run(3, work(prompt(8)))  # wholly cached, but its last token needs the state before it
+    assert (rig.steps[0].items[0].start, rig.steps[0].items[0].num_tokens) == (0, 8)

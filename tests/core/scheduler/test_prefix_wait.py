@@ -141,9 +141,10 @@ def test_p10_nothing_renews_the_deadline_of_a_wait_that_begins_again():
     rig.submit(2, ask(2))
     rig.submit(3, ask(3))
     started = rig.now
+    rig.wake(0.1)
     rig.ended(unified, 1, 10)
     assert rig.where(2) == ["unified"]
-    rig.wake(0.3)
+    rig.wake(0.2)
     assert rig.core.next_wake == started + 0.5
     rig.wake(0.2)
     assert rig.where(3) == ["unified"]
@@ -418,6 +419,16 @@ def test_p2_a_producer_that_was_not_scheduled_lately_is_not_waited_for():
     rig.submit(3, ask(3), after_s=0.2)
     assert rig.where(3) == ["unified"]
     assert counted(rig, "prefix_wait_refused_stale") == 1
+
+
+def test_p2_nobody_waits_for_a_block_that_would_come_too_late_for_it():
+    for max_ms, expected in ((50.0, []), (30.0, ["unified"])):  # 32 tokens of a millisecond and a step's five
+        rig = SchedulerRig(prefix_wait_max_ms=max_ms)
+        unified = roomy(rig, token_budget=128)
+        rig.hear(unified, m.Pace(prefill_token_us=1000.0, prefill_step_us=5000.0))
+        rig.submit(1, ask(1))
+        rig.submit(2, ask(2))
+        assert rig.where(2) == expected
 
 
 # ---- P4, C5: who waits at all
