@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from baton.services.executor.engine.philox import keyed_uniform
 from tests.parity.live import LiveStack
-from tests.parity.tiny import check_exact, questions
+from tests.parity.tiny import check_drawn, check_exact, questions
 from tests.support.reference import Reference
-from tests.support.reference_draw import plain_draw
 
 #: around blocks of 16, steps of 64 tokens and several of each
 LENGTHS = (1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 127, 128, 129, 191, 192, 193, 300)
@@ -66,17 +64,5 @@ def test_x8_g7_the_same_keyed_draw_on_the_references_logits_gives_every_sampled_
         for length, question in zip((17, 64), questions((17, 64), 5), strict=True)
     ]
     for question, answer in zip(asked, tiny_stack.ask(*asked), strict=True):
-        for choice, tokens in enumerate(answer.tokens):
-            rows = tiny_reference.logits([*question.prompt, *tokens[:-1]], len(tokens))
-            drawn = [
-                plain_draw(
-                    row,
-                    keyed_uniform(question.seed, position, choice),
-                    question.temperature,
-                    question.top_k,
-                    question.top_p,
-                )
-                for position, row in enumerate(rows)
-            ]
-            assert tokens == drawn, question
+        check_drawn(tiny_reference, question, answer)
         assert answer.finishes == (["length"],) * 3

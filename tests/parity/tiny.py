@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+from baton.services.executor.engine.philox import keyed_uniform
 from tests.parity.answers import Question, TokenAnswer
 from tests.support.reference import Reference
+from tests.support.reference_draw import plain_draw
 
 NUM_BYTES = 256
 MAX_TOKENS = 6
@@ -26,3 +28,20 @@ def check_exact(reference: Reference, question: Question, answer: TokenAnswer) -
     assert reference.is_exactly_greedy(question.prompt, tokens), f"prompt of {len(question.prompt)}: {tokens}"
     judgement = reference.judge(question.prompt, tokens, answer.logprobs[0])
     assert judgement.worst_logprob_error < 1e-9
+
+
+def check_drawn(reference: Reference, question: Question, answer: TokenAnswer) -> None:
+    """Every choice's tokens are the same keyed draws on the reference's logits."""
+    for choice, tokens in enumerate(answer.tokens):
+        rows = reference.logits([*question.prompt, *tokens[:-1]], len(tokens))
+        drawn = [
+            plain_draw(
+                row,
+                keyed_uniform(question.seed, position, choice),
+                question.temperature,
+                question.top_k,
+                question.top_p,
+            )
+            for position, row in enumerate(rows)
+        ]
+        assert tokens == drawn, question
