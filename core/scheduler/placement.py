@@ -68,10 +68,8 @@ class Placement:
         return executor.can_run or (self._falls_back and executor.can_decode)
 
     def lends(self, executor: Executor) -> bool:
-        """R2: whether it decodes what others compute, and computes some prompts beside that."""
-        is_asked = self._predicts or self._config.placement == "by_tokens"
-        is_lender = is_asked and executor.can_decode and executor.peer.role is Role.DECODE
-        return is_lender and not self._falls_back and self.num_lacking(executor) > 0
+        """R2: whether it decodes what others compute, and computes some prompts beside that, now."""
+        return self._is_lender(executor) and self.num_lacking(executor) > 0
 
     def is_fed_less(self, executor: Executor) -> bool:
         """Whether it computes prompts, and has less than its steps of work ahead."""
