@@ -9,9 +9,10 @@ from __future__ import annotations
 from array import array
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import Note
+from baton.core.events import Note, Span
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState
+from baton.core.executor.transfers import Sharer
 from baton.core.wire.messages import Ended
 
 
@@ -43,7 +44,7 @@ def end_sequence(state: ExecutorState, sequence: Sequence) -> None:
     _release_if_free(state, sequence)
     if group.is_over and state.groups.get(group.work_id) is group:
         del state.groups[group.work_id]
-        if state.sharers.pop(group.work_id, None) is not None:
+        if end_wait(state, group, "ended") is not None:
             disown(state, group.first)
         _tell_marks(state, group)
         count_prompt_tokens(state, group, 0)
@@ -61,6 +62,15 @@ def note_failure(state: ExecutorState, group: SequenceGroup, reason: Reason, det
     state.counters[f"failed_{reason.name.lower()}"] += 1
     state.out.append(Note("attempt failed", group.work_id.request_id, group.work_id.attempt, reason))
     state.outbox.fail(group.work.router, group.work_id, reason, detail)
+
+
+def end_wait(state: ExecutorState, group: SequenceGroup, ended_by: str) -> Sharer | None:
+    """The group waits no longer for what another's transfer brings, if it did."""
+    sharer = state.sharers.pop(group.work_id, None)
+    if sharer is not None:
+        lasted = "shared blocks", sharer.since, state.now, Reason.PREFIX_WAIT, sharer.until, ended_by
+        state.out.append(Span(*lasted, group.work_id.request_id, group.work_id.attempt))
+    return sharer
 
 
 def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, num_left: int) -> None:

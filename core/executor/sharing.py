@@ -32,12 +32,13 @@ def go_on(state: ExecutorState) -> None:
     due = [s for s in state.sharers.values() if s.carrier is None or s.until <= state.now]
     for sharer in sorted(due, key=lambda s: s.group.key):
         group = sharer.group
-        del state.sharers[group.work_id]
+        how = "landed" if _share_landed(state, group) else "failed"
         if sharer.carrier is not None:
             sharer.carrier.sharers.remove(sharer)
             state.counters["share_waits_expired"] += 1
+            how = "expired"
+        ownership.end_wait(state, group, how)
         if pairing.is_paired(state, sharer.writer):
-            _share_landed(state, group)
             _open_or_wait(state, group, sharer.writer, sharer.until)
         else:
             ownership.note_failure(state, group, Reason.LINK_BUSY, sharer.writer.name)
@@ -53,7 +54,7 @@ def _open_or_wait(state: ExecutorState, group: SequenceGroup, writer: Life, unti
     if carrier is None:
         receiver.open_transfer(state, group, writer, group.first.num_published)
         return
-    sharer = Sharer(group, writer, carrier, until)
+    sharer = Sharer(group, writer, carrier, state.now, until)
     carrier.sharers.append(sharer)
     state.sharers[group.work_id] = sharer
     ownership.own(group.first)  # a first choice that was stopped keeps its blocks for the others, as with a transfer
@@ -79,14 +80,14 @@ def _carrier(state: ExecutorState, group: SequenceGroup) -> Incoming | None:
     return carrier if 2 * (end - num_held) >= num_asked else None
 
 
-def _share_landed(state: ExecutorState, group: SequenceGroup) -> None:
-    """Hold what the index has by now of the prompt, in place of blocks of its own."""
+def _share_landed(state: ExecutorState, group: SequenceGroup) -> bool:
+    """Hold what the index has by now of the prompt, in place of blocks of its own. False: no more than before."""
     first, pool, size = group.first, state.memory.pool, state.layout.block_size
     chain = bytes(first.hashes[: group.work.num_tokens // size * HASH_BYTES])
     num_hits = pool.match(chain)
     num_more = num_hits - first.num_published
     if num_more <= 0:
-        return
+        return False
     hits = array("i", pool.acquire(chain, num_hits))
     pool.release(first.block_ids[:num_hits].tobytes())
     first.block_ids[:num_hits] = hits
@@ -94,3 +95,4 @@ def _share_landed(state: ExecutorState, group: SequenceGroup) -> None:
     group.num_cached = num_hits * size
     state.counters["blocks_returned_shared"] += num_more
     state.counters["kv_bytes_not_sent"] += num_more * state.layout.block_bytes
+    return True

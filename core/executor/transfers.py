@@ -92,12 +92,13 @@ class Sharer:
     """Receiving end: an attempt that holds its memory and waits, before its writer hears of it, for what another
     attempt's transfer brings of its prompt."""
 
-    __slots__ = ("carrier", "group", "until", "writer")
+    __slots__ = ("carrier", "group", "since", "until", "writer")
 
-    def __init__(self, group: SequenceGroup, writer: Life, carrier: Incoming, until: float) -> None:
+    def __init__(self, group: SequenceGroup, writer: Life, carrier: Incoming, since: float, until: float) -> None:
         self.group = group
         self.writer = writer
         self.carrier: Incoming | None = carrier  #: None: it is over, whatever became of it
+        self.since = since  #: when it began to wait for this carrier
         self.until = until  #: fixed when it first waits
 
 

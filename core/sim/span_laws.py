@@ -17,6 +17,7 @@ class SpanLaws:
     def __init__(self, env: Env, scenario: Scenario, fault_kinds: set[str]) -> None:
         self._env = env
         self._max_s = scenario.scheduler.prefix_wait_max_ms / 1000
+        self._busy_loop_s = scenario.busy_loop_s
         self._is_on = scenario.scheduler.prefix_wait
         self._fault_kinds = fault_kinds
         self._waited_s: dict[int, float] = {}  #: for prefixes, by request
@@ -33,6 +34,14 @@ class SpanLaws:
             self._placed.add(attempt)
         elif span.what == "prefix wait":
             self._on_prefix_wait(process, span, attempt)
+        elif span.what == "shared blocks":
+            self._on_shared_blocks(process, span)
+
+    def _on_shared_blocks(self, process: Process, span: Span) -> None:
+        """P14, C28: it says until when it waits, and waits no longer."""
+        self._env.counters[f"shared blocks {span.ended_by}"] += 1
+        if span.ended_at > span.until + LATE_S + 2 * self._busy_loop_s and "stop" not in self._fault_kinds:
+            self._env.fail("waits end in time", f"{process.identity}: {span}")
 
     def _on_prefix_wait(self, process: Process, span: Span, attempt: tuple[Life, int, int]) -> None:
         """P3, P10: nobody waits for a prefix who holds something, nor longer than once its time, however often."""

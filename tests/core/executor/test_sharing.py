@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import Wake
+from baton.core.events import Span, Wake
 from baton.core.executor.events import TransportClosed, TransportFailed
 from baton.core.ids import AttemptId, Life
 from baton.core.wire import messages as m
@@ -170,6 +170,21 @@ def test_p14_a_sharer_whose_pair_is_gone_when_its_turn_comes_fails_at_once():
     out = land(rig, 1)
     assert says("router", m.AttemptFailed, id=AttemptId(2, 0), reason=Reason.LINK_BUSY) in out
     assert says("scheduler", m.Ended, id=AttemptId(2, 0)) in out
+
+
+def test_p14_and_w6_each_wait_is_told_with_its_reason_and_what_ended_it():
+    rig = decoder(share_wait_s=5.0)
+    rig.decode(1, work(shared(1)), P)
+    for number in (2, 3, 4):
+        rig.decode(number, work(shared(number)), P)
+    begun = rig.now
+    spans = [c for c in rig.do(Wake(), 0.1) + rig.abort(4) if isinstance(c, Span)]
+    spans += [c for c in rig.hear(P, m.TransferClosed(1, Reason.TRANSFER_FAILED)) + land(rig, 2) if isinstance(c, Span)]
+    told = [(span.request_id, span.ended_by) for span in spans]
+    assert told == [(4, "ended"), (2, "failed"), (3, "failed"), (3, "landed")]
+    assert {(span.what, span.reason, span.until) for span in spans} == {
+        ("shared blocks", Reason.PREFIX_WAIT, begun + 5.0)
+    }
 
 
 def test_p14_and_c28_the_wait_is_bounded_and_wakes_by_itself():
