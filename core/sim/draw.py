@@ -88,8 +88,7 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_lanes(Random(seed ^ LANES_SALT), scenario)
     scenario = with_gates(Random(seed ^ GATES_SALT), scenario)
     scenario = _with_prefixes(Random(seed ^ PREFIXES_SALT), scenario)
-    busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
-    scenario = replace(scenario, busy_loop_s=busy_loop_s)
+    scenario = replace(scenario, busy_loop_s=Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3)))
     emphasis = rng.random()
     if emphasis < 0.08:
         return _with_late_writes(rng, scenario)

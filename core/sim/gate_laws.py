@@ -35,7 +35,8 @@ class GateLaws:
     def launch(self, process: Process, command: Launch) -> None:
         """The step goes to the device."""
         assert process.device is not None
-        state = process.node.machine.state
+        machine: Any = process.node.machine
+        state = machine.state
         if state.config.step_mode == "alternate" and not state.stopped:
             self._judge(process, state, command)
         process.device.launch(command.plan)

@@ -22,7 +22,7 @@ class Observer:
     def look(self, process: Process) -> None:
         """The machine's own invariants, and what it shows."""
         process.node.check_invariants()
-        machine = process.node.machine
+        machine: Any = process.node.machine
         before = self._totals.setdefault(process.life, {})
         for name, value in machine.gauges().items():
             if not math.isfinite(value) or value < before.get(name, 0.0):

@@ -13,6 +13,7 @@ from baton.core.wire import messages as m
 from tests.support.alternating import add, alternating, count, done_after, kind, kinds
 from tests.support.machines import LAYOUT, SCHEDULER, next_token, prompt, unified, work
 from tests.support.plain_scheduler import Item, PlainScheduler
+from tests.support.snapshot import snapshot
 
 # ---- C0, C10: what alternates
 
@@ -315,6 +316,20 @@ def test_c4_a_turn_on_hold_builds_no_plan_until_demand_changes(monkeypatch):
     add(rig, 8, 4)
     kinds(rig, 5)
     assert len(plans) == 1
+
+
+def test_c2_a_plan_that_is_looked_at_and_not_launched_leaves_no_trace():
+    rig = alternating(protect_steps=50)
+    add(rig, 5, 4)
+    assert kinds(rig, 2) == "DP"
+    rig.run(3, work(prompt(24, 1), max_tokens=4))  # its first block is cached
+    rig.run(4, work(prompt(10, 4), max_tokens=4))
+    assert kinds(rig, 2) == "DD"  # nobody has planned these yet
+    before = snapshot(rig.state)
+    first, second = walk.plan_prompts(rig.state), walk.plan_prompts(rig.state)
+    assert first == second
+    assert first.num_tokens == 30
+    assert snapshot(rig.state) == before
 
 
 def test_c1_the_fill_is_read_from_the_plan_that_is_launched():
