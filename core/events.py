@@ -71,6 +71,7 @@ class Note(msgspec.Struct, frozen=True, tag=113):
     numbers: dict[str, float] = {}
     peer: str = ""  #: whom it is about
     detail: str = ""
+    why: str = ""  #: of what was decided; one of a fixed set of texts, as `what`
 
 
 class Span(msgspec.Struct, frozen=True, tag=114):

@@ -218,4 +218,4 @@ class Stream:
         numbers["arrived_s"] = self.arrived_at
         numbers["output_tokens"] = sum(len(choice.tokens) for choice in self.choices)
         numbers["attempts"] = self.num_attempts
-        return Note("request ended", self.wire_id, 0, reason, numbers, detail=self.placement)
+        return Note("request ended", self.wire_id, 0, reason, numbers, why=self.placement)

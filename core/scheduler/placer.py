@@ -151,7 +151,7 @@ class Placer:
         if head is not None and head.passed_at is None and why is not PlacementReason.UNIFIED:
             head.passed_at = self._now  # it may need what this takes
         self._say(executor.life, m.Run(*self._asked(waiting, executor, blocks)))
-        self.waits.has_decode(waiting, self._now)
+        self.waits.has_decode(waiting, self._now, why.value)
         self._tell_router(placed)
 
     def _prefill(self, waiting: Waiting, executor: Executor) -> None:
@@ -229,7 +229,7 @@ class Placer:
         placed = self.placed.hand_over(work_id, decode.life)
         message = m.Decode(work_id, work, waiting.order, prefill.life, blocks, self._left_ms(waiting))
         self._say(decode.life, message)
-        self.waits.has_decode(waiting, self._now)
+        self.waits.has_decode(waiting, self._now, placed.why.value)
         self._tell_router(placed)
         return True
 

@@ -42,14 +42,15 @@ class Waits:
         waiting.placed_at = now
         waiting.reason = None
 
-    def has_decode(self, waiting: Waiting, now: float) -> None:
-        """And somebody has all that it needs to its last token: the closing line of the attempt here."""
+    def has_decode(self, waiting: Waiting, now: float, why: str) -> None:
+        """And somebody has all that it needs to its last token: the closing line of the attempt here. `why` its prompt
+        is computed where it is (R4)."""
         placed_at = now if waiting.placed_at is None else waiting.placed_at
         if now > placed_at:
             self._tell("hand-off", waiting, placed_at, now, waiting.reason or self._handoff_reason)
         stages = {"placed": placed_at, "handed_over": now}
         numbers = {f"{stage}_ms": (at - waiting.arrived_at) * 1e3 for stage, at in stages.items()}
-        self.told.append(line(waiting, numbers, "placed"))
+        self.told.append(line(waiting, numbers, "placed", why))
 
     def take(self) -> list[Any]:
         """What was collected since the last time."""
@@ -67,9 +68,9 @@ class Waits:
         return reason
 
 
-def line(waiting: Waiting, numbers: dict[str, float], what: str = "waits") -> Note:
+def line(waiting: Waiting, numbers: dict[str, float], what: str = "waits", why: str = "") -> Note:
     """One line of an attempt: `queued_s` on the clock, stages in milliseconds after it."""
     work_id, prefill = waiting.submit.id, waiting.prefill
     numbers["queued_s"] = waiting.arrived_at
     name = "" if prefill is None else prefill.name
-    return Note(what, work_id.request_id, work_id.attempt, waiting.reason, numbers, name)
+    return Note(what, work_id.request_id, work_id.attempt, waiting.reason, numbers, name, why=why)

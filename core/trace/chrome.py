@@ -96,8 +96,8 @@ class _Maker:
         if lane is not None:
             yield from self._lane(lane)
             return
-        _, at, what, request_id, attempt, reason, peer, numbers = record
-        args = _told(request=_id(request_id), attempt=attempt, reason=reason, peer=peer) | numbers
+        _, at, what, request_id, attempt, reason, peer, numbers, why = record
+        args = _told(request=_id(request_id), attempt=attempt, reason=reason, peer=peer, why=why) | numbers
         yield self._event("i", at, what, "note", s="p", tid=LOOP, args=args)
 
     def span(self, record: Sequence[Any], is_over: bool = True) -> Iterator[Event]:

@@ -60,7 +60,7 @@ class Lane(NamedTuple):
 
 def closing_lane(note: Sequence[Any], process: str, is_over: bool = True) -> Lane | None:
     """The lane of a note's record; None if it closes nothing."""
-    _, at, what, request_id, attempt, reason, peer, numbers = note
+    _, at, what, request_id, attempt, reason, peer, numbers, why = note
     shape = SHAPES.get(what)
     if shape is None or shape.begins not in numbers:
         return None
@@ -75,7 +75,7 @@ def closing_lane(note: Sequence[Any], process: str, is_over: bool = True) -> Lan
             before = until
     others = {name: value for name, value in numbers.items() if name.removesuffix("_ms") not in {*marks, shape.begins}}
     args: dict[str, Any] = {"request": str(request_id), "attempt": attempt, "process": process, **others}
-    args |= {name: value for name, value in (("reason", reason), ("peer", peer)) if value}
+    args |= {name: value for name, value in (("reason", reason), ("peer", peer), ("why", why)) if value}
     if not is_over:
         args["unfinished"] = True
     in_order = tuple(sorted(marks.items(), key=lambda mark: mark[1]))

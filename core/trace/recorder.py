@@ -9,7 +9,7 @@ Every record is `(kind, at, …)`, `at` being the time of its turn. None holds a
     ("post", at, peer, ((piece_id, num_bytes), …))
     ("landed", at, piece_id, posted_at, post_s)
     ("failed", at, piece_id)
-    ("note", at, what, request_id, attempt, reason, peer, numbers)
+    ("note", at, what, request_id, attempt, reason, peer, numbers, why)
     ("span", at, what, since, ended_at, reason, until, ended_by, request_id, attempt)
 """
 
@@ -29,7 +29,7 @@ Record = tuple[Any, ...]
 
 def note_record(note: Note, at: float) -> Record:
     reason = "" if note.reason is None else note.reason.name
-    return ("note", at, note.what, note.request_id, note.attempt, reason, note.peer, note.numbers)
+    return ("note", at, note.what, note.request_id, note.attempt, reason, note.peer, note.numbers, note.why)
 
 
 def span_record(span: Span, at: float) -> Record:

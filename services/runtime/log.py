@@ -89,6 +89,8 @@ def note_fields(note: Note) -> dict[str, object]:
         fields["reason"] = note.reason.name
     if note.peer:
         fields["peer"] = note.peer
+    if note.why:
+        fields["why"] = note.why
     if note.detail:
         fields["detail"] = note.detail
     return fields | note.numbers

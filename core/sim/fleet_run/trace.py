@@ -18,7 +18,7 @@ def trace_of(run: FleetRun) -> dict[str, Any]:
     for name, kept in _pieces(run).items():
         records[name] += kept
     for note in run.recorder.notes:
-        told = (note.what, note.request_id, note.attempt, note.reason, "", note.numbers)
+        told = (note.what, note.request_id, note.attempt, note.reason, "", note.numbers, "")
         records[note.process].append(("note", note.time_s, *told))
     for name, span in run.recorder.spans:
         records[name].append(span_record(span, span.ended_at))

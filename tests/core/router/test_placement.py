@@ -29,7 +29,7 @@ def test_r4_the_first_tokens_the_end_and_the_closing_line_tell_the_reason():
         like(Deliver, placement=""),
         like(End, placement="cached"),
     ]
-    assert [note.detail for note in only(out, Note) if note.what == "request ended"] == ["cached"]
+    assert [note.why for note in only(out, Note) if note.what == "request ended"] == ["cached"]
 
 
 def test_r4_tokens_that_come_before_the_schedulers_word_have_none_and_the_end_has_it():

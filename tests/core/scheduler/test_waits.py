@@ -19,7 +19,7 @@ def test_h10_who_is_placed_at_once_waited_for_nothing_and_one_line_says_when():
     out = rig.submit(1)
     assert only(out, Span) == []
     (note,) = only(out, Note)
-    assert (note.what, note.request_id, note.reason, note.peer) == ("placed", 1, None, "prefill")
+    assert (note.what, note.request_id, note.reason, note.peer, note.why) == ("placed", 1, None, "prefill", "pd")
     assert note.numbers == {"queued_s": rig.now, "placed_ms": 0.0, "handed_over_ms": 0.0}
 
 
