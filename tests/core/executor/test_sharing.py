@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Span, Wake
@@ -12,7 +13,7 @@ from baton.core.executor.events import TransportClosed, TransportFailed
 from baton.core.ids import AttemptId, Life
 from baton.core.wire import messages as m
 from tests.support.expect import messages, says, the
-from tests.support.machines import P2, ROUTER, SCHEDULER, P, decoder, prompt, sampled, unpacked, work
+from tests.support.machines import LAYOUT, P2, ROUTER, SCHEDULER, P, decoder, prompt, sampled, unpacked, work
 
 BLOCK_BYTES = 256
 
@@ -89,6 +90,16 @@ def test_p14_what_lies_here_already_counts_neither_as_saved_nor_as_sent():
     rig.decode(2, work(shared(2, 8, 0) + prompt(16, 9)), P)
     assert messages(rig.decode(3, work(shared(3, 8, 0) + prompt(16, 9)), P), m.Receive) == []
     assert the(land(rig, 2), m.Receive).first_block == 6
+
+
+def test_p14_and_p1_nobody_waits_for_blocks_behind_the_last_saved_state_of_a_prompt():
+    layout = replace(LAYOUT, checkpoint_blocks=4)
+    rig = decoder(layout=layout)
+    rig.decode(1, work(shared(1, 12, 0), layout=layout), P)  # three blocks: none of them is of use to others
+    assert len(messages(rig.decode(2, work(shared(2, 12), layout=layout), P), m.Receive)) == 1
+    rig.decode(3, work(prompt(24, 7), layout=layout), P)  # four blocks of six are
+    assert messages(rig.decode(4, work(prompt(24, 7), layout=layout), P), m.Receive) == []
+    assert the(land(rig, 3), m.Receive).first_block == 4
 
 
 def test_p14_another_salt_shares_nothing():
