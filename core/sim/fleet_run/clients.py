@@ -91,8 +91,8 @@ class Clients:
     def heard(self, process: LoopProcess, command: Any) -> None:
         """A router says something to a client."""
         if type(command) is Deliver:
-            chunk = Chunk(self._time(), 0, len(command.tokens))
-            self._open[command.request_id - 1].chunks.append(chunk)
+            now = process.env.time.now - self.began_at
+            self._open[command.request_id - 1].chunks.append(Chunk(now, 0, len(command.tokens)))
         else:
             self._end(command)
 
