@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from baton.core.executor.events import EXIT_UNPROVEN
@@ -125,24 +126,45 @@ def test_w13_executors_of_unequal_numbers_of_ranks_are_never_paired(stage: Stage
     stage.run_bare(story())
 
 
-def test_c25_o5_a_killed_rank_ends_the_executor_and_its_requests_go_on_afterwards(stage: Stage) -> None:
+async def lose_ranks_in_mid_answer(stack: Stack, names: tuple[str, ...], number: signal.Signals) -> str:
+    """The answer to a request during which the second rank of each of these executors is killed, or stopped."""
+    pieces = []
+    left = list(names)
+    async for text in stream(stack, "abc", max_tokens=150):
+        pieces.append(text)
+        if left and len(pieces) > 15 * (len(names) - len(left) + 1):
+            name = left.pop(0)
+            os.kill(other_ranks(stack, name)[0], number)
+            assert await stack.exited(name) == EXIT_UNPROVEN
+            stack.start(name)
+    assert not left
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_c25_o5_a_lost_rank_ends_the_executor_and_its_requests_go_on_afterwards(
+    stage: Stage, number: signal.Signals
+) -> None:
     async def story(stack: Stack) -> None:
-        undisturbed = "".join([text async for text in stream(stack, "abc", max_tokens=120)])
-        pieces = []
-        has_killed = False
-        async for text in stream(stack, "abc", max_tokens=120):
-            pieces.append(text)
-            if not has_killed and len(pieces) > 10:
-                has_killed = True
-                os.kill(other_ranks(stack, "unified")[0], signal.SIGKILL)
-                assert await stack.exited("unified") == EXIT_UNPROVEN
-                stack.start("unified")
-        assert has_killed
-        assert "".join(pieces) == undisturbed
-        assert "rank 1 ended with exit code -9" in stack.log("unified") or "a rank did not come" in stack.log("unified")
+        undisturbed = "".join([text async for text in stream(stack, "abc", max_tokens=150)])
+        assert await lose_ranks_in_mid_answer(stack, ("unified",), number) == undisturbed
         await stack.quiescent()
 
-    stage.run(story, ALONE, unified=TWO_RANKS)
+    stage.run(story, ALONE, unified=IMPATIENT)
+
+
+def test_c25_a_rank_lost_on_either_side_of_a_pair_costs_no_answer_and_no_block(stage: Stage) -> None:
+    async def story(stack: Stack) -> None:
+        undisturbed = "".join([text async for text in stream(stack, "abc", max_tokens=150)])
+        assert await lose_ranks_in_mid_answer(stack, ("decode", "prefill"), signal.SIGKILL) == undisturbed
+        assert await answers(stack) == await answers(stack)
+        await stack.quiescent()
+        for name in ("prefill", "decode"):
+            gauges = await stack.gauges(name)
+            assert gauges["blocks_free"] == gauges["blocks"], name
+            assert gauges["transfers_quarantined"] == 0, name
+
+    stage.run(story, prefill=TWO_RANKS, decode=TWO_RANKS)
 
 
 def test_c25_an_idle_group_notices_that_a_rank_has_stopped(stage: Stage) -> None:
