@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -23,6 +24,7 @@ def choice_blocks(num_tokens: int, num_new: int, block_size: int) -> int:
     return blocks_for(num_tokens + max(num_new - 1, 0), block_size)
 
 
+@lru_cache(maxsize=1024)  # asked for each executor whenever one is chosen: most have the same block size and reserve
 def demand(num_tokens: int, max_new_tokens: int, num_choices: int, growth_reserve: int, block_size: int) -> Demand:
     """Full blocks of the prompt are shared by all choices, everything after them is each choice's own."""
     shared = num_tokens // block_size

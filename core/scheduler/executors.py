@@ -13,6 +13,8 @@ class Executor:
     def __init__(self, index: int, peer: Peer, capacity: Capacity) -> None:
         self.index = index
         self.peer = peer
+        self.life = peer.life
+        self._decodes = peer.role.runs_decode
         self.capacity = capacity
         self.pairs: set[Life] = set()  #: prefill executors whose KV it can receive
         self.num_pending_tokens = 0  #: prompt tokens placed there and not yet computed
@@ -32,7 +34,7 @@ class Executor:
     def fits_empty(self, work: Work) -> bool:
         """Whether it could serve its part if it held nothing else, to the last token."""
         wanted, capacity = self.demand(work), self.capacity
-        if self.peer.role.runs_decode:
+        if self._decodes:
             return wanted.life_blocks <= capacity.num_blocks and wanted.num_slots <= capacity.num_slots
         return wanted.prefill_blocks <= capacity.num_blocks
 
@@ -41,16 +43,12 @@ class Executor:
         return max(0, end_token - (self.num_placed_tokens - self.num_pending_tokens))
 
     @property
-    def life(self) -> Life:
-        return self.peer.life
-
-    @property
     def can_prefill(self) -> bool:
         return not self.is_draining and self.peer.role is Role.PREFILL
 
     @property
     def can_decode(self) -> bool:
-        return not self.is_draining and self.peer.role.runs_decode
+        return self._decodes and not self.is_draining
 
     @property
     def can_run(self) -> bool:

@@ -37,6 +37,7 @@ class Placement:
         self._predictor = Predictor(config.interruption_weight)
         self._predicts = False
         self._falls_back = False
+        self._ranked: list[Executor] | None = None  #: while one is chosen
 
     def begin(self) -> None:
         """A walk begins: what is asked until the next one is answered for the fleet as it is now."""
@@ -47,6 +48,12 @@ class Placement:
     def choose(self, waiting: Waiting, barred: Collection[int]) -> Choice | None:
         """Who computes the prompt: one with room for it now, where it can also decode, now or later. One that both
         prefills and decodes has room for all of it. Those that some decode executor has room beside come first."""
+        self._ranked = self._by_rank(waiting)
+        choice = self._choose(waiting, barred)
+        self._ranked = None
+        return choice
+
+    def _choose(self, waiting: Waiting, barred: Collection[int]) -> Choice | None:
         best = self._least(waiting, [e for e in self._fleet if e.index not in barred and self._takes(waiting, e)])
         lenders = [d for d in self._fleet if self.lends(d) and d.index not in barred and self._holds(waiting, d)]
         local = self._sooner(waiting, lenders, best) if self._predicts else self._small(waiting, lenders)
@@ -92,7 +99,7 @@ class Placement:
         """Who could compute its prompt if they held nothing else, where somebody could decode it."""
         computing = [e for e in self._fleet if e.can_prefill or self.runs(e)]
         takes = [e for e in computing if e.fits_empty(waiting.submit.work)]
-        return [e for e in takes if self.runs(e) or self.partners(waiting, e)]
+        return [e for e in takes if self.runs(e) or self._has_partner(waiting, e)]
 
     def lacks_slots_alone(self, waiting: Waiting, pool: list[Executor]) -> bool:
         """Whether somebody in the pool has blocks enough for it and not the slots (C7: that ends a walk)."""
@@ -162,7 +169,7 @@ class Placement:
             return False
         if self.runs(executor):
             return self._holds(waiting, executor)
-        return self._has(executor, waiting.demand.prefill_blocks, 1) and bool(self.partners(waiting, executor))
+        return self._has(executor, waiting.demand.prefill_blocks, 1) and self._has_partner(waiting, executor)
 
     def _least(self, waiting: Waiting, able: list[Executor]) -> Executor | None:
         def key(executor: Executor) -> tuple[Any, ...]:
@@ -217,7 +224,7 @@ class Placement:
     def _predicted_us(self, waiting: Waiting, executor: Executor, num_queued: int, uncached: int) -> float:
         if executor.peer.role.runs_decode:
             return self._predictor.local_us(executor, num_queued, uncached)
-        decode = min(self.partners(waiting, executor), key=lambda d: self._as_partner(waiting, d))
+        decode = next(d for d in self._by_rank(waiting) if executor.life in d.pairs)
         num_blocks = blocks_for(waiting.submit.work.num_tokens, executor.capacity.block_size)
         sent = num_blocks - self._held(waiting, decode)
         return self._predictor.handed_off_us(executor, num_queued, uncached, decode, sent)
@@ -227,6 +234,13 @@ class Placement:
     def _as_partner(self, waiting: Waiting, decode: Executor) -> tuple[Any, ...]:
         return (self._load(decode), -self._held(waiting, decode), decode.peer.name)
 
+    def _by_rank(self, waiting: Waiting) -> list[Executor]:
+        """Who could decode it if they held nothing else, best first: once for all who might compute it."""
+        if self._ranked is not None:
+            return self._ranked
+        able = [d for d in self._fleet if d.can_decode and d.fits_empty(waiting.submit.work)]
+        return sorted(able, key=lambda d: self._as_partner(waiting, d))
+
     def _is_lender(self, executor: Executor) -> bool:
         is_asked = self._predicts or self._config.placement == "by_tokens"
         return is_asked and not self._falls_back and executor.can_decode and executor.peer.role is Role.DECODE
@@ -235,7 +249,10 @@ class Placement:
         return executor.peer.role.runs_decode or self._any_has_room(waiting, executor)
 
     def _any_has_room(self, waiting: Waiting, prefill: Executor) -> bool:
-        return any(self._has_room(d, waiting) for d in self.partners(waiting, prefill))
+        return any(prefill.life in d.pairs and self._has_room(d, waiting) for d in self._by_rank(waiting))
+
+    def _has_partner(self, waiting: Waiting, prefill: Executor) -> bool:
+        return any(prefill.life in d.pairs for d in self._by_rank(waiting))
 
     def _needs(self, decode: Executor, waiting: Waiting) -> int:
         return decode.demand(waiting.submit.work).decode_blocks
