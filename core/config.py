@@ -8,6 +8,7 @@ import msgspec
 
 STEP_MODES = ("mixed", "alternate", "overlap")
 HOLDS = ("off", "fill", "adaptive")
+PROTECTIONS = ("fixed", "adaptive")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
 PREFIX_WAIT_MAX_MS = 10_000.0
@@ -30,7 +31,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     hold_kv_high: float = 0.9  #: part of the KV blocks in use above which such a prompt is not kept back
     hold_batch_low: int = 2  #: decoding sequences below which no prompt is kept back
     itl_target_ms: float = 0.0  #: hold = adaptive: time between tokens up to which nothing is held; 0: none
-    protect_steps: int = 4  #: decode steps between two steps of prompts
+    protect: str = "adaptive"  #: of decodes from prompts: fixed, or adaptive (where steps of prompts share a cost)
+    protect_steps: int = 4  #: decode steps between two steps of prompts; 0: no protection
     join_share: float = 0.125  #: sequences that join the batch in one step, as a part of it; one may always
     join_max_steps: int = 4  #: how many steps a sequence whose KV has landed is kept from the batch; this goes first
     join_max_ms: float = 50.0  #: the same in time
@@ -74,6 +76,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"step_mode = {self.step_mode!r} is none of {', '.join(STEP_MODES)}")
         if self.hold not in HOLDS:
             raise ValueError(f"hold = {self.hold!r} is none of {', '.join(HOLDS)}")
+        if self.protect not in PROTECTIONS:
+            raise ValueError(f"protect = {self.protect!r} is none of {', '.join(PROTECTIONS)}")
         _positive(self, "hold_max_ms", "hold_stall_ms", "hold_partial_ms", "join_max_ms")
         for name in ("hold_fill", "hold_kv_high", "join_share"):
             if not 0 <= getattr(self, name) <= 1:

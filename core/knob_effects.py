@@ -16,6 +16,7 @@ _KEEPS_BACK: Condition = ("only with step_mode = alternate", lambda config, _: c
 _HOLDS: Condition = ("only with another hold than off", lambda config, _: config.hold != "off")
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
+_PROTECTS: Condition = ("only with protect_steps", lambda config, _: config.protect_steps > 0)
 _RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)
 _WRITES: Condition = ("only on a prefill executor", lambda _, role: role is Role.PREFILL)
 
@@ -30,6 +31,7 @@ NEEDS: dict[str, tuple[Condition, ...]] = {
     "hold_kv_high": (_DECODES, _KEEPS_BACK),
     "hold_batch_low": (_DECODES, _KEEPS_BACK),
     "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
+    "protect": (_DECODES, _KEEPS_BACK, _PROTECTS),
     "protect_steps": (_DECODES, _KEEPS_BACK),
     "window": (_WRITES,),
     "share_wait_s": (_RECEIVES,),

@@ -12,6 +12,9 @@ each prompt that comes makes it shorter. It begins only if arrivals of late were
 none has come for so long. Where the fixed part is less than `MIN_SHARE` of the step in hand there is nothing to share,
 and the patience is 0: so it is where cost is linear in tokens. With a target for the time between tokens, there is no
 hold while that time is kept without one.
+
+Protection with `protect = adaptive` asks the same: where the fixed part was less than `MIN_SHARE` of the steps of
+prompts of late, prompts take as long apart as together, and keeping them apart only makes them wait.
 """
 
 from __future__ import annotations

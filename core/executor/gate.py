@@ -226,7 +226,13 @@ def note_launch(state: ExecutorState, step: LaunchedStep) -> None:
     if step.num_decodes < len(step.plan.items):
         gate = state.gate
         gate.last_prompts = step.plan.step_id
-        gate.protect_left = state.config.protect_steps if gate.is_alternate else 0
+        gate.protect_left = _protection(state) if gate.is_alternate else 0
+
+
+def _protection(state: ExecutorState) -> int:
+    """Decode steps that are to run before the next step of prompts."""
+    is_off = state.config.protect == "adaptive" and state.pace.prompt_fixed_share < adaptive.MIN_SHARE
+    return 0 if is_off else state.config.protect_steps
 
 
 def note_done(state: ExecutorState, step: LaunchedStep, result: StepResult) -> None:

@@ -95,6 +95,11 @@ class StepPace:
         """One more prompt token in a step; 0: not measured yet."""
         return self._fit_prompts[1]
 
+    @property
+    def prompt_fixed_share(self) -> float:
+        """What part of the steps with prompts of late was their fixed part; 1: not measured yet."""
+        return self.prompt_fixed_s / self._prompts.mean_s if self._prompts.mean_s > 0 else 1.0
+
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""
         num_decodes = step.num_decodes

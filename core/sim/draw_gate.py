@@ -33,6 +33,8 @@ def _gate(rng: Random) -> dict[str, Any]:
         "hold_batch_low": rng.choice((0, 0, 0, 1, 2, 4)),
         "protect_steps": rng.choice((0, 1, 2, 4, 16)),
     }
+    if knobs["protect_steps"]:
+        knobs["protect"] = rng.choice(("fixed", "fixed", "adaptive"))
     if hold == "fill":
         knobs["hold_fill"] = rng.choice((0.0, 0.25, 0.5, 1.0))
     if hold != "off":

@@ -59,7 +59,7 @@ class GateLaws:
         in_flight = {step.plan.step_id for step in state.steps}
         num_ran = sum(1 for step_id in life.decode_steps if step_id not in in_flight)
         self._env.counters["steps of prompts, where steps alternate"] += 1
-        if life.had_prompts and num_ran < state.config.protect_steps:
+        if life.had_prompts and num_ran < state.config.protect_steps and state.config.protect == "fixed":
             self._env.counters["protections that ended early"] += 1
             if not _must_fire(state, life, chunks):
                 self._env.fail("decode is protected", f"{process.identity}: {num_ran} steps ran before {command.plan}")

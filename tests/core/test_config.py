@@ -87,6 +87,7 @@ EFFECTS = [
     ({"hold_kv_high": 0.5}, ALTERNATE, Role.UNIFIED),
     ({"hold_batch_low": 8}, ALTERNATE, Role.UNIFIED),
     ({"itl_target_ms": 20.0}, ALTERNATE, Role.UNIFIED),
+    ({"protect": "fixed"}, ALTERNATE, Role.UNIFIED),
     ({"protect_steps": 8}, ALTERNATE, Role.UNIFIED),
     ({"window": "fixed"}, {}, Role.PREFILL),
     ({"share_wait_s": 0.1}, {}, Role.DECODE),

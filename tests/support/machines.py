@@ -285,8 +285,8 @@ def prefiller(*peers: Peer, **knobs: Any) -> ExecutorRig:
 
 
 def decoder(*peers: Peer, **knobs: Any) -> ExecutorRig:
-    """A decode executor in session with everyone, its pairs with `peers` (default: P) ready. Sequences join its batch at
-    once, unless asked otherwise."""
+    """A decode executor in session with everyone, its pairs with `peers` (default: P) ready. Sequences join its batch
+    at once, unless asked otherwise."""
     rig = ExecutorRig(Role.DECODE, **({"join_max_steps": 0} | knobs))
     rig.up(SCHEDULER, ROUTER)
     for peer in peers or (P,):

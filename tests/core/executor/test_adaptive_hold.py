@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from baton.core.executor import events as ev
 from baton.core.executor.adaptive import MIN_SHARE, PRICE, patience_s
+from baton.core.executor.pace import StepPace
 from tests.support.alternating import add, alternating, kind
 from tests.support.machines import ExecutorRig
 
@@ -42,7 +43,7 @@ def test_c15_patience_never_grows_with_what_is_in_hand(fixed_s, token_s, num_tok
 
 def measured(costs: tuple[float, float], num_decoding: int = 4, **knobs) -> ExecutorRig:
     """Decodes, has measured steps of these costs, and a prompt came every 20 ms of late."""
-    rig = alternating(num_decoding, hold="adaptive", token_budget=512, long_prefill_tokens=512, **knobs)
+    rig = alternating(num_decoding, **({"hold": "adaptive", "token_budget": 512, "long_prefill_tokens": 512} | knobs))
     rig.state.gate.gap_s, rig.state.gate.grew_at = 0.020, rig.now
     fixed_s, token_s = costs
     for size in (32, 64, 96, 128) * 8:
@@ -117,6 +118,22 @@ def test_c15_never_longer_than_a_prompts_bound_from_its_arrival():
             add(rig, number, 4)
     assert held_s == pytest.approx(0.1, abs=0.006)
     assert rig.state.counters["fires_age"] == 1
+
+
+def test_c15_protection_is_off_by_itself_where_steps_of_prompts_share_nothing():
+    linear = measured(PROCESSOR, protect="adaptive", protect_steps=4)
+    weights = measured((120e-3, 40e-6), protect="adaptive", protect_steps=4, hold="off")
+    assert linear.state.pace.prompt_fixed_share < MIN_SHARE < weights.state.pace.prompt_fixed_share
+    for rig in (linear, weights):
+        add(rig, 11, 64)
+        assert answer(rig) == "P"
+        add(rig, 12, 64)
+    assert [answer(linear) for _ in range(3)] == ["P", "D", "D"]
+    assert [answer(weights) for _ in range(6)] == ["D", "D", "D", "D", "P", "D"]
+
+
+def test_c15_decodes_are_protected_before_anything_was_measured():
+    assert StepPace().prompt_fixed_share == 1.0
 
 
 def test_c15_a_full_step_waits_for_nobody():
