@@ -1,0 +1,139 @@
+"""Loops that are occupied, lanes that slow each other down, and parts in the place of ours."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from baton.core.events import Wake
+from baton.core.executor.events import PieceLanded, Several, StepDone
+from baton.core.executor.steps import NewSequence, StepItem, StepPlan
+from baton.core.ids import Peer, Role
+from baton.core.session.node import Node
+from baton.core.sim.env import Env
+from baton.core.sim.fleet_run.device import TimedDevice
+from baton.core.sim.fleet_run.parts import OURS, BadParts, Parts, load_parts
+from baton.core.sim.fleet_run.process import LoopProcess
+from baton.core.sim.fleet_run.records import StepRecord
+from baton.core.sim.fleet_run.run import run_fleet
+from baton.core.sim.launcher import LauncherCore
+from baton.core.sim.step_time.model import StepModel
+from baton.core.wire.sampling import SamplingParams
+from tests.support.fleets import asks, at_times, fleet, kind, run
+
+Perform = Callable[[LoopProcess, Any], None]
+
+
+def loop_process(turn: Callable[[Any, Any], None], perform: Perform = lambda process, command: None) -> LoopProcess:
+    own = Peer("launcher", Role.LAUNCHER, 1)
+    return LoopProcess(Env(0), own, Node(own, LauncherCore(own)), turn, perform)
+
+
+def test_what_comes_while_the_loop_is_occupied_waits_and_threads_are_heard_at_once() -> None:
+    heard: list[Any] = []
+    process = loop_process(lambda process, event: heard.append((process.env.time.now, event)))
+    process.occupy(2.0)
+    for event in (PieceLanded(1), Several((PieceLanded(2), PieceLanded(3))), Wake(), PieceLanded(4)):
+        process.hand(event)
+    assert heard == []
+    while process.env.time.step():
+        pass
+    joined = Several((PieceLanded(1), PieceLanded(2), PieceLanded(3)))
+    assert heard == [(2.0, joined), (2.0, Wake()), (2.0, PieceLanded(4))]
+    assert process.occupied_s == 2.0
+
+
+def test_commands_after_one_that_occupies_the_loop_are_performed_when_it_is_free() -> None:
+    done: list[Any] = []
+
+    def perform(process: LoopProcess, command: Any) -> None:
+        done.append((process.env.time.now, command))
+        if command == "blocks":
+            process.occupy(1.0)
+
+    process = loop_process(lambda process, event: process.perform([event]), perform)
+    process.perform(["first", "blocks", "blocks", "last"])
+    process.hand("next")
+    while process.env.time.step():
+        pass
+    assert done == [(0.0, "first"), (0.0, "blocks"), (1.0, "blocks"), (2.0, "last"), (2.0, "next")]
+    with pytest.raises(RuntimeError):
+        process.unblock()
+
+
+def plan(step_id: int, lane: int, num_tokens: int, seq_id: int) -> StepPlan:
+    new = NewSequence(seq_id, bytes(4 * 1000), 1000, SamplingParams(max_tokens=9, seed=5), 0)
+    return StepPlan(step_id, (), (new,), (), (StepItem(seq_id, 0, num_tokens, 0, b""),), lane)
+
+
+def device_of(model: StepModel) -> tuple[LoopProcess, TimedDevice, list[StepRecord], list[Any]]:
+    heard: list[Any] = []
+    records: list[StepRecord] = []
+    process = loop_process(lambda process, event: heard.append(event))
+    return process, TimedDevice(process, model, records.append), records, heard
+
+
+def test_two_lanes_at_once_take_longer_by_the_profiles_factor_and_no_longer_than_both_are_there() -> None:
+    process, device, records, heard = device_of(StepModel(prefill=kind(tokens=0.01), lane_slowdown=1.5))
+    device.launch(plan(1, 0, 100, 1))  # 1 s alone
+    device.launch(plan(2, 1, 300, 2))  # 3 s alone
+    while process.env.time.step():
+        pass
+    assert [(record.lane, record.began_s, round(record.duration_s, 9)) for record in records] == [
+        (0, 0.0, 1.5), (1, 0.0, 1.5 + 2.0),
+    ]  # fmt: skip
+    assert [event.result.step_id for event in heard if isinstance(event, StepDone)] == [1, 2]
+    assert device.busy_s == pytest.approx(3.5)
+    assert device.is_idle
+
+
+def test_plans_of_one_lane_are_computed_in_order_one_at_a_time() -> None:
+    process, device, records, _ = device_of(StepModel(prefill=kind(tokens=0.01)))
+    for step_id in (1, 2):
+        device.launch(plan(step_id, 0, 100, step_id))
+    while process.env.time.step():
+        pass
+    assert [(record.began_s, record.duration_s) for record in records] == [(0.0, 1.0), (1.0, 1.0)]
+
+
+class BlockingDevice(TimedDevice):
+    """Launching occupies the loop while another step is with the device."""
+
+    def launch(self, plan: StepPlan) -> None:
+        if not self.is_idle:
+            self.process.block()
+            self._blocked = plan
+            return
+        super().launch(plan)
+
+    def _finish(self, lane: Any, serial: int) -> None:
+        super()._finish(lane, serial)
+        blocked, self._blocked = getattr(self, "_blocked", None), None
+        if blocked is not None:
+            super().launch(blocked)
+            self.process.unblock()
+
+
+def test_a_device_may_be_replaced_by_one_whose_launch_blocks_the_loop() -> None:
+    steps = StepModel(prefill=kind(one=0.02), decode=kind(one=0.01), mixed=kind(one=0.03))
+    requests = asks(6, 40, 8)
+    spec = fleet("1U", steps)
+    ours = run(spec, requests, at_times(requests, [0.0] * 6))
+    theirs = run_fleet(spec, requests, at_times(requests, [0.0] * 6), 0, Parts(device=BlockingDevice))
+    assert [row.num_output_tokens for row in theirs.facts] == [8] * 6
+    assert ours.uses[0].occupied_share == 0
+    assert theirs.uses[0].occupied_share > 0.5
+
+
+def test_parts_are_named_by_module_and_name_and_what_is_none_is_refused() -> None:
+    assert load_parts("", {}) is OURS
+    assert load_parts("baton.core.sim.fleet_run.parts:OURS", {}) is OURS
+    made = load_parts("baton.core.sim.fleet_run.parts:Parts", {"device": BlockingDevice})
+    assert made.device is BlockingDevice
+    for path, settings in (
+        ("no.such:X", {}), ("baton.core.sim.fleet_run.parts:X", {}), ("", {"a": 1}), ("x", {}),
+        ("baton.core.sim.fleet_run.parts:OURS", {"a": 1}), ("baton.core.sim.fleet_run.parts:Parts", {"a": 1}),
+        ("baton.core.sim.env:Timeline", {}),
+    ):  # fmt: skip
+        with pytest.raises(BadParts, match="parts"):
+            load_parts(path, settings)
