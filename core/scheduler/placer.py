@@ -68,7 +68,7 @@ class Placer:
         """Why whoever is first in a line now was left there."""
         self.waits.for_a_place(self.arrivals.first())
         head = self.handoffs.due.first()
-        prefill = None if head is None else self._prefill_of(head)
+        prefill = None if head is None or head.reason is not None else self._prefill_of(head)
         if head is not None and prefill is not None:
             self.waits.for_decode(head, self._placement.partners(head, prefill))
 
