@@ -140,12 +140,12 @@ class RankProcesses:
         for other in self.others:
             other.orders.send(order)
 
-    def end(self) -> None:
-        """Ask all to end, and see to it that they do. Idempotent."""
+    def end(self, timeout_s: float = END_TIMEOUT_S) -> None:
+        """Ask all to end, and kill those that have not after so long. Idempotent."""
         self._is_ending = True
         for other in self.others:
             other.ask_to_end()
-        until = time.monotonic() + END_TIMEOUT_S
+        until = time.monotonic() + timeout_s
         for other in self.others:
             other.end(until)
 

@@ -54,7 +54,7 @@ def start_group(first: RankStart, others: list[RankStart]) -> tuple[GroupDevice,
     try:
         return _join_group(first, ranks), ranks
     except BaseException:
-        ranks.end()
+        ranks.end(0.0)  # they hold nothing of any request yet
         raise
 
 

@@ -5,11 +5,13 @@ Its main thread computes; beside it a thread says that it lives, and one takes t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -52,8 +54,9 @@ class Worker:
 
     def _serve(self) -> int:
         device = load_follower(self.start)
+        stop_transfer: Callable[[], None] | None = None
         if self.start.moves_kv:
-            self._start_transfer(device.kv_base_address, device.num_blocks, device.layout)
+            stop_transfer = self._start_transfer(device.kv_base_address, device.num_blocks, device.layout)
         alive = threading.Thread(target=self._say_alive, name="alive", daemon=True)
         alive.start()  # as urgent as the process is now
         self._orders.tell(RankLoaded())
@@ -65,15 +68,19 @@ class Worker:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while (order := self._orders.receive()) is not None:
             device.follow(order)
+        if stop_transfer is not None:
+            stop_transfer()
         return 0
 
-    def _start_transfer(self, base_address: int, num_blocks: int, layout: KvLayout) -> None:
+    def _start_transfer(self, base_address: int, num_blocks: int, layout: KvLayout) -> Callable[[], None]:
+        """Returns what ends it."""
         from baton.services.executor.ranks.transfer import counter_values
         from baton.services.executor.transfer.region import KvRegion
         from baton.services.executor.transfer.thread import TransferThread
 
         def report(event: ThreadEvent) -> None:
-            self._moves.tell(RankReport(event, counter_values(thread.counters)))
+            with contextlib.suppress(OSError):  # a parent that is gone: the main thread learns it as well
+                self._moves.tell(RankReport(event, counter_values(thread.counters)))
 
         name = f"{self.start.name}/{self.start.epoch}/{self.start.shard.rank}"
         thread = TransferThread(KvRegion(base_address, num_blocks, layout), name, report, self._crash)
@@ -84,6 +91,7 @@ class Worker:
                 thread.submit(_COMMANDS.decode(frame))
 
         threading.Thread(target=take_commands, name="commands", daemon=True).start()
+        return thread.stop
 
     def _say_alive(self) -> None:
         try:
