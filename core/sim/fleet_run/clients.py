@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -74,7 +75,7 @@ class Clients:
         self._schedule: ScheduleLike | None = None
         self._open: dict[int, _Open] = {}  #: by index, which is the router's id less one
         self._kept: dict[int, bytes] = {}  #: prompt and answer of those that another one repeats
-        self._is_repeated = {request.repeats for request in requests}
+        self._num_repeats = Counter(request.repeats for request in requests)  #: of each, not asked yet
         self._wake_at: float | None = None
         self._world: FleetWorld | None = None
 
@@ -135,8 +136,8 @@ class Clients:
 
     def _ask(self, due: DueLike, now: float) -> None:
         world, request = self._of(), self._requests[due.request.index]
-        prompt = request.prompt(b"" if request.repeats is None else self._kept.get(request.repeats, b""))
-        if request.index in self._is_repeated:
+        prompt = request.prompt(self._take_kept(request.repeats))
+        if self._num_repeats[request.index]:
             self._kept[request.index] = prompt + request.answer()
         root, hashes = world.wiring.hashes(prompt, 0)
         sampling = SamplingParams(
@@ -153,6 +154,13 @@ class Clients:
         )  # fmt: skip
         if request.cancel_after_s is not None:
             world.env.time.after(request.cancel_after_s, self._leave, router, request.index)
+
+    def _take_kept(self, index: int | None) -> bytes:
+        """What a request is to repeat; the last that repeats it frees it."""
+        if index is None:
+            return b""
+        self._num_repeats[index] -= 1
+        return self._kept[index] if self._num_repeats[index] else self._kept.pop(index)
 
     def _leave(self, router: LoopProcess, index: int) -> None:
         if index in self._open:

@@ -64,15 +64,18 @@ def fit(steps: Sequence[ObservedStep]) -> Fit:
 
 
 def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> KindModel:
-    """Of steps of one kind."""
-    best = _solve(_columns(kind, None), features, seconds)
+    """Of steps of one kind. Errors are relative to what is fitted, found before with errors relative to what was seen:
+    these alone would make every step too short, the more so the noisier it is."""
+    rough = _solve(_columns(kind, None), features, seconds, seconds)
+    scale = np.array([max(_sum(rough.terms, each), 1e-9) for each in features])
+    best = _solve(_columns(kind, None), features, seconds, scale)
     tokens = np.array([each.tokens for each in features])
     for knee in KNEES if kind is not StepKind.DECODE else ():
         if min(int((tokens <= knee).sum()), int((tokens > knee).sum())) >= MIN_BESIDE_KNEE:
-            found = _solve(_columns(kind, knee), features, seconds)
-            if found[1] < KNEE_GAIN * best[1]:
+            found = _solve(_columns(kind, knee), features, seconds, scale)
+            if found.error < KNEE_GAIN * best.error:
                 best = found
-    model = KindModel(pieces=(Piece(terms=tuple(best[0])),))
+    model = KindModel(pieces=(Piece(terms=best.terms),))
     ratios = [float(real) / max(model.seconds(each), 1e-9) for each, real in zip(features, seconds, strict=True)]
     noise = float(np.std(np.log(np.maximum(ratios, 1e-9))))
     return KindModel(pieces=model.pieces, noise=round(min(noise, 2.0), 6))
@@ -123,26 +126,35 @@ def _around(knee: float) -> list[_Column]:
     ]
 
 
-def _solve(columns: Sequence[_Column], features: Sequence[Features], seconds: Floats) -> tuple[list[Term], float]:
-    """Terms, and the root of the mean square of relative errors."""
-    matrix = np.array([[column.of(each) for column in columns] for each in features]) / seconds[:, None]
-    ones = np.ones(len(seconds))
+class _Solution(NamedTuple):
+    terms: tuple[Term, ...]
+    error: float  #: root of the mean square of relative errors
+
+
+def _solve(columns: Sequence[_Column], features: Sequence[Features], seconds: Floats, scale: Floats) -> _Solution:
+    """Least squares of errors relative to `scale`."""
+    matrix = np.array([[column.of(each) for column in columns] for each in features]) / scale[:, None]
+    wanted = seconds / scale
     kept = [index for index in range(len(columns)) if np.any(matrix[:, index])]
     while True:
-        scale = np.linalg.norm(matrix[:, kept], axis=0)
-        found = np.linalg.lstsq(matrix[:, kept] / scale, ones, rcond=None)[0] / scale
+        norms = np.linalg.norm(matrix[:, kept], axis=0)
+        found = np.linalg.lstsq(matrix[:, kept] / norms, wanted, rcond=None)[0] / norms
         if len(kept) == 1 or found.min() >= 0:
             break
-        del kept[int(np.argmin(found * scale))]
+        del kept[int(np.argmin(found * norms))]
     found = np.maximum(found, 0.0)
-    error = float(np.sqrt(np.mean((matrix[:, kept] @ found - ones) ** 2)))
+    error = float(np.sqrt(np.mean((matrix[:, kept] @ found - wanted) ** 2)))
     terms = [term for index, s in zip(kept, found.tolist(), strict=True) for term in columns[index].terms(s)]
-    return _joined(terms), error
+    return _Solution(_joined(terms), error)
 
 
-def _joined(terms: Sequence[Term]) -> list[Term]:
+def _sum(terms: Sequence[Term], features: Features) -> float:
+    return sum(term.seconds(getattr(features, term.of)) for term in terms)
+
+
+def _joined(terms: Sequence[Term]) -> tuple[Term, ...]:
     """One term for each feature and knee."""
     sums: dict[tuple[Feature, float], float] = {}
     for term in terms:
         sums[term.of, term.above] = sums.get((term.of, term.above), 0.0) + term.s
-    return [Term(of=of, s=s, above=above) for (of, above), s in sums.items()]
+    return tuple(Term(of=of, s=s, above=above) for (of, above), s in sums.items())

@@ -69,6 +69,14 @@ def test_noise_is_told_as_the_residual_and_as_errors_of_the_fit() -> None:
         assert found.model.duration_s(features) - found.model.host_s == pytest.approx(affine_s(features), rel=0.1)
 
 
+def test_noisy_steps_are_as_long_on_average_as_they_were() -> None:
+    rng = Random(7)
+    steps = observed(lambda features: affine_s(features) * rng.lognormvariate(0.0, 0.4), mixed_bag(8, 4000))
+    model = fit(steps).model
+    guessed = sum(model.duration_s(step.features) - model.host_s for step in steps)
+    assert guessed == pytest.approx(sum(step.duration_s for step in steps), rel=0.02)
+
+
 def test_no_coefficient_is_negative_where_the_data_would_have_it_so() -> None:
     features = [Features(decodes=n, context=n * 9) for n in range(1, 60)]
     found = fit(observed(lambda each: max(0.05 - 1e-4 * each.decodes, 0.01), features))
