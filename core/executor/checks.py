@@ -161,6 +161,8 @@ def _check_sharers(state: ExecutorState) -> None:
     """Whoever receives KV has a transfer, or waits for one that is open; who brings which block is known exactly."""
     opens = [t for t in state.incoming.values() if t.status in (Transfer.OPEN, Transfer.SEALED)]
     for transfer in state.incoming.values():
+        if transfer in opens and transfer.group.is_over:
+            raise InvariantViolated(f"transfer {transfer.transfer_id} is open and its attempt is over")
         if transfer.sharers and transfer not in opens:
             raise InvariantViolated(f"transfer {transfer.transfer_id} is over and {len(transfer.sharers)} wait for it")
     for block_hash, transfer in state.arriving.items():

@@ -64,8 +64,7 @@ def on_sealed(state: ExecutorState, peer: Peer, message: m.Sealed) -> None:
         return
     transfer.move(Transfer.SEALED)
     if not _fits(message, transfer.group.work):
-        if not transfer.group.is_over:
-            ownership.note_failure(state, transfer.group, Reason.INTERNAL, "Sealed with other than was asked for")
+        ownership.note_failure(state, transfer.group, Reason.INTERNAL, "Sealed with other than was asked for")
         give_up(state, transfer.group)
         ownership.end_group(state, transfer.group)
         return

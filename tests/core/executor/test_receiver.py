@@ -234,3 +234,14 @@ def test_kvt_05_a_seal_with_another_number_of_first_tokens_fails_the_attempt():
     assert only(out, Launch) == []
     rig.hear(P, m.TransferClosed(1, Reason.ABORTED))
     assert rig.books() == before
+
+
+def test_kvt_02_an_exit_that_is_seen_before_the_silence_fails_the_attempt_with_the_closed_agent():
+    rig = decoder()
+    before = rig.books()
+    rig.decode(1, work(prompt(12)), P)
+    rig.hear(SCHEDULER, m.Exited(P.life))
+    assert rig.books()["transfers_incoming"] == 1
+    out = rig.do(TransportClosed("prefill", 1))
+    assert says("router", m.AttemptFailed, id=AttemptId(1, 0), reason=Reason.PEER_LOST) in out
+    assert rig.books() == before

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Span, Wake
 from baton.core.executor.events import TransportClosed, TransportFailed
+from baton.core.executor.sequence import Compute, Transfer
 from baton.core.ids import AttemptId, Life
 from baton.core.wire import messages as m
 from tests.support.expect import messages, says, the
@@ -294,6 +295,36 @@ def test_x1_the_invariants_find_a_wedged_sharer():
     sharer.carrier = None
     with pytest.raises(InvariantViolated, match="is over"):
         rig.core.check_invariants()
+
+
+def test_x1_the_invariants_find_wrong_books_of_what_is_on_its_way():
+    rig = decoder()
+    rig.decode(1, work(shared(1)), P)
+    (transfer,) = rig.state.incoming.values()
+    rig.state.arriving[bytes(16)] = transfer
+    with pytest.raises(InvariantViolated, match="does not come by"):
+        rig.core.check_invariants()
+    del rig.state.arriving[bytes(16)]
+    rig.core.check_invariants()
+    sequence = transfer.group.first
+    before, sequence.compute = sequence.compute, Compute.ENDED
+    with pytest.raises(InvariantViolated, match="is open and its attempt is over"):
+        rig.core.check_invariants()
+    sequence.compute = before
+    rig.decode(2, work(shared(2)), P)
+    sharer = rig.state.sharers[AttemptId(2, 0)]
+    group = rig.state.groups.pop(AttemptId(2, 0))
+    sequence = group.first
+    before, sequence.compute = sequence.compute, Compute.ENDED
+    with pytest.raises(InvariantViolated, match="waits for blocks and is over"):
+        rig.core.check_invariants()
+    rig.state.groups[AttemptId(2, 0)] = group
+    sequence.compute = before
+    rig.state.arriving.clear()
+    transfer.status = Transfer.QUARANTINED
+    with pytest.raises(InvariantViolated, match="wait for it"):
+        rig.core.check_invariants()
+    assert sharer.carrier is transfer
 
 
 @given(st.data())

@@ -256,3 +256,27 @@ def test_a_prefill_executor_dials_every_decode_executor_of_the_roster():
     out = rig.hear(SCHEDULER, m.Roster((D, P, an_executor("u", Role.UNIFIED))))
     assert [command.peer.name for command in out] == ["decode"]
     assert like(type(out[0])) == out[0]
+
+
+def test_w8_a_receive_over_a_transport_that_is_being_closed_fails_at_once():
+    rig = prefiller()
+    before = rig.books()
+    rig.do(TransportFailed("decode", 1, "no route"))
+    out = send_to(rig, 1, work(prompt(8)))
+    assert says("router", m.AttemptFailed, id=AttemptId(1, 0), reason=Reason.PEER_LOST) in out
+    assert the(out, m.TransferClosed) == m.TransferClosed(1, Reason.PEER_LOST)
+    rig.finish_steps()
+    assert rig.books() == before
+
+
+def test_w7_pieces_that_are_told_after_their_agent_is_gone_give_the_total_back():
+    rig = prefiller()
+    before = rig.books()
+    send_to(rig, 1, work(prompt(8)))
+    rig.step_done()
+    rig.hear(SCHEDULER, m.Exited(D.life))
+    rig.do(TransportClosed("decode", 1))
+    rig.piece_landed()
+    rig.abort(1)
+    rig.do(PieceFailed(rig.pieces.popleft().piece_id, "its agent was closed"))
+    assert rig.books() == before
