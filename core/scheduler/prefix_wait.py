@@ -145,6 +145,7 @@ class PrefixWait:
 
     def check_invariants(self, now: float) -> None:
         """Raises InvariantViolated when somebody waits too long, for nobody, or in two places."""
+        self.producers.check_invariants()
         queues = [q for queues in self._on_hash.values() for q in queues.values()]
         handles = [h for queue in (*queues, *self._on_executor.values()) for h in queue.handles()]
         if sorted(handles) != self._arrivals.handles_aside():

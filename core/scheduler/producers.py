@@ -55,16 +55,17 @@ class Producers:
     def add(
         self, work_id: AttemptId, executor: Executor, hashes: bytes, span: tuple[int, int], num_tokens: int, now: float
     ) -> None:
-        """It goes there, where its blocks before the span lie already, with so many tokens to compute. If another one
-        computes its next block, only one of the two can publish what both compute, and the other's chain ends there:
-        then it produces nothing that one could rely on."""
-        first, end = span
+        """It goes there, where its blocks before the span lie already, with so many tokens to compute. Where another
+        one computes the same block only one of the two can publish it, and the other's chain ends there: behind it this
+        one publishes nothing that one could rely on."""
         here = self._by_hash.setdefault(executor.index, {})
-        if first >= end or hash_at(hashes, first) in here or work_id in self._by_attempt:
-            return
-        producer = Producer(work_id, executor, hashes, span, num_tokens, now)
-        self._by_attempt[work_id] = producer
-        here.update((hash_at(hashes, index), producer) for index in range(first, end))
+        first = end = span[0]
+        while end < span[1] and hash_at(hashes, end) not in here:
+            end += 1
+        if end > first and work_id not in self._by_attempt:
+            producer = Producer(work_id, executor, hashes, (first, end), num_tokens, now)
+            self._by_attempt[work_id] = producer
+            here.update((hash_at(hashes, index), producer) for index in range(first, end))
 
     def published(self, executor: int, hashes: bytes) -> list[bytes]:
         """Those of the hashes, in order, that somebody computed there: they can be found in its index now."""
@@ -87,22 +88,16 @@ class Producers:
         if producer is None:
             return -1, []
         here = self._by_hash[producer.executor]
-        lost = [
-            block_hash
-            for index in range(*producer.span)
-            if here.get(block_hash := hash_at(producer.hashes, index)) is producer
-        ]
+        hashes = [hash_at(producer.hashes, index) for index in range(*producer.span)]
+        lost = [block_hash for block_hash in hashes if here.get(block_hash) is producer]
         for block_hash in lost:
             del here[block_hash]
         return producer.executor, lost
 
-    def end_all(self, executor: int) -> list[AttemptId]:
-        """Nothing is published there any more: whose blocks those were."""
-        here = self._by_hash.pop(executor, {})
-        ended = list(dict.fromkeys(producer.id for producer in here.values()))
-        for work_id in ended:
+    def end_all(self, executor: int) -> None:
+        """Nothing is published there any more."""
+        for work_id in {producer.id: None for producer in self._by_hash.pop(executor, {}).values()}:
             del self._by_attempt[work_id]
-        return ended
 
     def depth(self, executor: int, hashes: bytes, held: int, end: int) -> int:
         """Leading blocks, at least `held` and at most `end`, that lie there or that somebody computes there: what is

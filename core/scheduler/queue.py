@@ -194,13 +194,10 @@ class ArrivalQueue(WaitingQueue):
     def check_invariants(self) -> None:
         """Raises RuntimeError when the tree and the entries disagree."""
         self.ready.check_invariants()
-        aside = [w for w in self._by_handle.values() if w.bucket is not None]
-        if len(aside) != self._num_aside or len(self.ready) + len(aside) != len(self._by_handle):
-            raise RuntimeError("the arrivals in line and those set aside are not all")
-        if any(self.ready.remove(w.handle) for w in aside):
-            raise RuntimeError("an arrival is in line and set aside")
-        if len(self._handles) != len(self._by_handle):
-            raise RuntimeError("the queue's tree and its entries differ")
+        in_line, aside = self.ready.handles(), self.handles_aside()
+        is_whole = sorted([*in_line, *aside]) == sorted(self._by_handle) and len(aside) == self._num_aside
+        if not is_whole or len(self._handles) != len(self._by_handle):
+            raise RuntimeError("the arrivals in line and those set aside are not all, each once")
 
     def handles_aside(self) -> list[int]:
         return sorted(handle for handle, waiting in self._by_handle.items() if waiting.bucket is not None)

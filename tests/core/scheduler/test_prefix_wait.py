@@ -431,6 +431,23 @@ def test_p2_nobody_waits_for_a_block_that_would_come_too_late_for_it():
         assert rig.where(2) == expected
 
 
+def test_p2_an_executor_without_room_for_it_is_not_waited_for():
+    rig = SchedulerRig()
+    rig.up(ROUTER)
+    small, large = an_executor("u1", Role.UNIFIED, num_blocks=12), an_executor("u2", Role.UNIFIED, num_blocks=512)
+    rig.join(small)
+    rig.submit(1, ask(1))
+    assert rig.where(1) == ["u1"]
+    rig.join(large)
+    rig.submit(2, ask(2))
+    assert rig.where(2) == ["u2"]
+    lies_there = ask(4, shared=prompt(32, 48))
+    publish(rig, small, lies_there, 8)
+    rig.core._fleet.get("u1").num_pending_tokens = 1000  # nor for its prefix where it is cached
+    rig.submit(4, lies_there)
+    assert rig.where(4) == ["u2"]
+
+
 # ---- P4, C5: who waits at all
 
 
