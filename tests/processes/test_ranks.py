@@ -24,6 +24,7 @@ ALONE = ("scheduler", "unified", "router")
 ONE_RANK = ("--device", "cpu", "--silence-s", "20")
 TWO_RANKS = (*ONE_RANK, "--num-ranks", "2", "--rank-timeout-s", "20")
 IMPATIENT = (*ONE_RANK, "--num-ranks", "2", "--rank-timeout-s", "5")
+SAMPLED = {"temperature": 1.0, "seed": 7}
 PROMPTS = ("To be, or not to be", "x" * 90, "One", "A longer one that ends beyond the second block, at least")
 
 
@@ -70,21 +71,21 @@ async def by_rank(stack: Stack, name: str, metric: str) -> dict[str, float]:
     return {s.labels["rank"]: s.value for s in samples if s.name == f"baton_{metric}_total"}
 
 
-def one_rank_says(stage: Stage, names: tuple[str, ...], **more: Any) -> list[str]:
-    said: list[str] = []
+@pytest.fixture(scope="module")
+def said_by_one(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> list[list[str]]:
+    """What an executor without ranks answers: greedy, and sampled."""
+    said: list[list[str]] = []
 
     async def story(stack: Stack) -> None:
-        said.extend(await answers(stack, **more))
+        said.extend([await answers(stack), await answers(stack, **SAMPLED)])
 
-    roles = dict.fromkeys(("prefill", "decode", "unified"), ONE_RANK)
-    Stage(stage.folder / "one", stage.model).run(story, names, **roles)
+    Stage(tmp_path_factory.mktemp("one"), tiny).run(story, ALONE, unified=ONE_RANK)
     return said
 
 
-def test_c25_two_ranks_answer_as_one(stage: Stage) -> None:
+def test_c25_two_ranks_answer_as_one(stage: Stage, said_by_one: list[list[str]]) -> None:
     async def story(stack: Stack) -> None:
-        assert await answers(stack) == expected
-        assert await answers(stack, temperature=1.0, seed=7, n=1) == sampled
+        assert [await answers(stack), await answers(stack, **SAMPLED)] == said_by_one
         agreed = await by_rank(stack, "unified", "rank_steps")
         assert set(agreed) == {"0", "1"}
         assert min(agreed.values()) > 0
@@ -95,20 +96,19 @@ def test_c25_two_ranks_answer_as_one(stage: Stage) -> None:
         assert await stack.exited("unified") == 0
         assert all(map(is_gone, ranks))
 
-    expected = one_rank_says(stage, ALONE)
-    sampled = one_rank_says(stage, ALONE, temperature=1.0, seed=7, n=1)
     stage.run(story, ALONE, unified=TWO_RANKS)
 
 
-def test_w13_c25_each_rank_of_prefill_writes_to_the_same_rank_of_decode(stage: Stage) -> None:
+def test_w13_c25_each_rank_of_prefill_writes_to_the_same_rank_of_decode(
+    stage: Stage, said_by_one: list[list[str]]
+) -> None:
     async def story(stack: Stack) -> None:
-        assert await answers(stack) == expected
+        assert [await answers(stack), await answers(stack, **SAMPLED)] == said_by_one
         landed = await by_rank(stack, "prefill", "rank_kv_transfer_landed_bytes")
         assert landed["0"] == landed["1"] > 0
         assert (await stack.gauges("prefill"))["kv_transfer_landed_bytes_total"] == landed["0"] + landed["1"]
         await stack.quiescent()
 
-    expected = one_rank_says(stage, ALONE)
     stage.run(story, prefill=TWO_RANKS, decode=TWO_RANKS)
 
 
