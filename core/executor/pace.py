@@ -1,10 +1,11 @@
 """What steps were measured to cost lately, by kind: decodes alone, and with parts of prompts.
 
 Each kind is a line, fitted by least squares that forget: decodes alone are a fixed part and a part for each sequence;
-a step with prompt tokens is a fixed part and a part for each of them, after what its decodes cost was taken off. Where
-all steps of late had about the same size, a line through them says nothing: then the fixed part of a prompt step is
-taken to be that of a decode step, and a decode step's cost to be fixed. Nothing is ever negative, and one step that
-took absurdly long moves the fit by a bounded amount.
+a step with prompt tokens is a fixed part and a part for each of them, after what its decodes cost was taken off. Errors
+count as parts of a step's cost, so that the many small steps are met, whose fixed part matters, and not a few large
+ones at another slope. Where all steps of late had about the same size, a line through them says nothing: then the
+fixed part of a prompt step is taken to be that of a decode step, and a decode step's cost to be fixed. Nothing is ever
+negative, and one step that took absurdly long moves the fit by a bounded amount.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ PROMPT_MEMORY = 1 / 64
 MAX_STEP_S = 60.0  #: what counts of one step at most
 MAX_RATIO = 4.0  #: the same, in what the fit expected
 NUM_TRUSTED = 8  #: steps from which on the fit's expectation is a measure
-SPREAD = 0.02  #: sizes that vary by less than this part of their mean do not show a slope
+SPREAD = 0.02  #: sizes that vary by less than this part do not show a slope
 TELL_EVERY_S = 0.25
 TELL_CHANGE = 0.1  #: part by which a value must have moved to be told again
 
 
 class Line:
-    """Forgetting least squares of `fixed_s + each_s · size`, both at least 0."""
+    """Forgetting least squares of `fixed_s + each_s · size`, both at least 0: of `fixed_s / size + each_s`, in fact, to
+    the cost for each unit of the size."""
 
-    __slots__ = ("_cov", "_memory", "_var", "mean_s", "mean_size", "num")
+    __slots__ = ("_cov", "_mean_cost", "_mean_inverse", "_memory", "_var", "mean_s", "num")
 
     def __init__(self, memory: float) -> None:
         self._memory = memory
         self.num = 0  #: steps so far, counted up to where they no longer matter
-        self.mean_size = 0.0
         self.mean_s = 0.0
-        self._var = 0.0  #: of sizes
-        self._cov = 0.0  #: of sizes and seconds
+        self._mean_inverse = 0.0  #: 1 / size
+        self._mean_cost = 0.0  #: seconds / size
+        self._var = 0.0  #: of 1 / size
+        self._cov = 0.0  #: of both
 
     def add(self, size: float, seconds: float, expected_s: float) -> None:
         """One step; `expected_s`: what the fit says of it."""
@@ -46,22 +49,26 @@ class Line:
             seconds = min(seconds, MAX_RATIO * expected_s)
         self.num = min(self.num + 1, 1 << 20)
         weight = max(self._memory, 1.0 / self.num)
-        d_size, d_s = size - self.mean_size, seconds - self.mean_s
-        self.mean_size += weight * d_size
-        self.mean_s += weight * d_s
-        self._var += weight * ((1.0 - weight) * d_size * d_size - self._var)
-        self._cov += weight * ((1.0 - weight) * d_size * d_s - self._cov)
+        d_inverse, d_cost = 1.0 / size - self._mean_inverse, seconds / size - self._mean_cost
+        self.mean_s += weight * (seconds - self.mean_s)
+        self._mean_inverse += weight * d_inverse
+        self._mean_cost += weight * d_cost
+        self._var += weight * ((1.0 - weight) * d_inverse * d_inverse - self._var)
+        self._cov += weight * ((1.0 - weight) * d_inverse * d_cost - self._cov)
 
     def fit(self, assumed_fixed_s: float) -> tuple[float, float]:
         """(fixed_s, each_s). The less the sizes varied, the more the fixed part is the assumed one."""
-        if self.mean_size <= 0:
-            return self.mean_s, 0.0
-        most = self.mean_s / self.mean_size
-        assumed = max(0.0, self.mean_s - assumed_fixed_s) / self.mean_size
-        doubt = (SPREAD * self.mean_size) ** 2
-        each = (self._cov + doubt * assumed) / (self._var + doubt)
-        each = max(0.0, min(each, most))
-        return max(0.0, self.mean_s - each * self.mean_size), each
+        if not self.num:
+            return 0.0, 0.0
+        most = self._mean_cost / self._mean_inverse
+        doubt = (SPREAD * self._mean_inverse) ** 2
+        fixed = (self._cov + doubt * min(assumed_fixed_s, most)) / (self._var + doubt)
+        fixed = max(0.0, min(fixed, most))
+        return fixed, max(0.0, self._mean_cost - fixed * self._mean_inverse)
+
+    def fixed_share(self, fixed_s: float) -> float:
+        """What part of a step's cost such a fixed part is, in the mean; 1: not measured yet."""
+        return min(1.0, fixed_s * self._mean_inverse / self._mean_cost) if self._mean_cost > 0 else 1.0
 
 
 class StepPace:
@@ -98,7 +105,7 @@ class StepPace:
     @property
     def prompt_fixed_share(self) -> float:
         """What part of the steps with prompts of late was their fixed part; 1: not measured yet."""
-        return self.prompt_fixed_s / self._prompts.mean_s if self._prompts.mean_s > 0 else 1.0
+        return self._prompts.fixed_share(self.prompt_fixed_s)
 
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""

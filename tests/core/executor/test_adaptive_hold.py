@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from baton.core.executor import events as ev
 from baton.core.executor.adaptive import MIN_SHARE, PRICE, patience_s
-from baton.core.executor.pace import StepPace
+from baton.core.executor.pace import PROMPT_MEMORY, Line, StepPace
 from tests.support.alternating import add, alternating, kind
 from tests.support.machines import ExecutorRig
 
@@ -46,6 +46,7 @@ def measured(costs: tuple[float, float], num_decoding: int = 4, **knobs) -> Exec
     rig = alternating(num_decoding, **({"hold": "adaptive", "token_budget": 512, "long_prefill_tokens": 512} | knobs))
     rig.state.gate.gap_s, rig.state.gate.grew_at = 0.020, rig.now
     fixed_s, token_s = costs
+    rig.state.pace._prompts = Line(PROMPT_MEMORY)  # nothing of the prompts that made the batch
     for size in (32, 64, 96, 128) * 8:
         rig.state.pace._prompts.add(size, fixed_s + token_s * size, 0.0)
     rig.state.pace._fit_prompts = (fixed_s, token_s)

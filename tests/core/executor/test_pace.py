@@ -72,6 +72,17 @@ def test_c15_one_absurd_step_moves_the_fit_by_a_bounded_amount_and_a_lasting_cha
     assert pace.decode_step_s == pytest.approx(0.1, rel=0.01)
 
 
+def test_c15_a_few_large_steps_at_another_slope_do_not_hide_the_fixed_part_of_the_many_small_ones():
+    """As on cards: flat up to some hundred tokens, then linear."""
+    pace, rng = StepPace(), Random(3)
+    for number in range(200):
+        pace.record(Step(16, 0), 0.034)
+        size = 8000 if number % 50 == 0 else rng.randint(128, 700)
+        pace.record(Step(0, size), max(0.052, 1e-4 * size))
+    assert pace.prompt_fixed_s == pytest.approx(0.05, rel=0.15)
+    assert pace.prompt_fixed_share > 0.7
+
+
 @given(st.lists(st.tuples(st.integers(0, 64), st.integers(0, 4096), st.floats(0, 1e6)), max_size=40))
 def test_c15_no_measure_is_ever_negative_or_without_bound(steps):
     pace = StepPace()
