@@ -42,7 +42,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
     total_window_bytes: int = 1 << 30  #: the same, over all decode executors that this one writes to
     handoff_lead_steps: float = 1.0  #: token budgets before a prompt's end at which a decode executor is asked for
     parked_tokens: int = 8192  #: computed prompt tokens that may wait for their transfer before new prompts wait
-    share_wait_s: float = 0.5  #: longest that a transfer waits for blocks which another one brings; 0: all are sent again
+    share_wait_s: float = 0.5  #: longest that a transfer waits for blocks that another brings; 0: they are sent again
     quarantine_blocks: int = 0  #: blocks of one prefill executor in quarantine at which its pair closes; 0: a quarter
     holding_interval_s: float = 1.0  #: between two Holding messages to a router
     router_silence_s: float = 30.0  #: a router's requests end this long after its last session

@@ -42,7 +42,7 @@ HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"type": "string"},
     },
     "X-Baton-Placement": {
-        "description": "Why the prompt was computed where it was. Not sent if that was not known when the answer began.",
+        "description": "Why the prompt was computed where it was. Not sent if that was unknown when the answer began.",
         "schema": {"type": "string", "enum": [reason.value for reason in PlacementReason]},
     },
     "Retry-After": {
