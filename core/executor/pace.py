@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from baton.core.wire.messages import Pace
+from baton.core.wire.messages import MAX_MEASURE, Pace
 
 if TYPE_CHECKING:
     from baton.core.executor.state import ExecutorState, LaunchedStep
@@ -139,8 +139,8 @@ class StepPace:
             prefill_token_us=self.prompt_token_s * 1e6,
             prefill_step_us=self.prompt_fixed_s * 1e6,
             decode_step_us=self.decode_step_s * 1e6,
-            transfer_us=state.transfer_pace.us,
-            transfer_bytes_per_s=state.transfer_pace.bytes_per_s,
+            transfer_us=min(state.transfer_pace.us, MAX_MEASURE),
+            transfer_bytes_per_s=min(state.transfer_pace.bytes_per_s, MAX_MEASURE),
         )
 
     def gauges(self) -> dict[str, float]:

@@ -22,7 +22,8 @@ from baton.core.wire.tokens import PromptScores, SampledToken
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 Rank = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 #: What is measured on the wire: finite, for NaN is not at least 0.
-Measure = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+MAX_MEASURE = 1e18
+Measure = Annotated[float, msgspec.Meta(ge=0, le=MAX_MEASURE)]
 MAX_WORK = 1 << 28  #: tokens, choices: beyond it a number is an error, whatever executors there are
 MAX_SCORES = 4 << 20  #: log-probabilities of one prompt's tokens, alternatives included: 8 bytes each, in one frame
 

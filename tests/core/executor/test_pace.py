@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from baton.core.executor import events as ev
 from baton.core.executor.pace import DECODE_MEMORY, Line, StepPace
+from baton.core.ids import Role
 from baton.core.wire import messages as m
+from baton.core.wire.codec import decode_message, encode_message
 from tests.support.expect import messages, only
 from tests.support.machines import SCHEDULER, prompt, unified, work
 
@@ -142,6 +144,14 @@ def test_r1_each_new_session_begins_with_the_pace_that_is_known():
 def test_r1_nothing_is_said_before_anything_was_measured():
     rig = unified()
     assert paces(rig.up(replace(SCHEDULER, epoch=2))) == []
+
+
+def test_r1_a_transfer_that_takes_no_time_is_told_as_fast_as_can_be_said():
+    rig = unified()
+    rig.state.transfer_pace.bytes_per_s, rig.state.transfer_pace.us = 1e300, 1e300
+    told = StepPace().message(rig.state)
+    assert (told.transfer_bytes_per_s, told.transfer_us) == (m.MAX_MEASURE, m.MAX_MEASURE)
+    decode_message(encode_message(told), Role.UNIFIED, Role.SCHEDULER)
 
 
 def test_w15_paces_are_gauges():
