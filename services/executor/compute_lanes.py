@@ -8,7 +8,7 @@ from typing import Any
 
 from baton.core.executor.events import StepDone, StepFailed
 from baton.core.executor.steps import StepPlan
-from baton.services.executor.compute_thread import NICENESS, ComputeThread
+from baton.services.executor.compute_thread import NICENESS, ComputeThread, story
 from baton.services.executor.engine.devices.base import Device
 
 STOP_TIMEOUT_S = 30.0
@@ -68,6 +68,11 @@ class ComputeLanes:
         proven = [thread.join(max(0.0, until - time.monotonic())) for thread in self.threads]
         return all(proven)
 
-    def close(self) -> None:
-        """Close the device. Whatever it raises is raised: nothing can be touched any more."""
-        self._device.close()
+    def close(self) -> str:
+        """Close the device. What went wrong with that, for the log; nothing can be touched any more, so it ends nothing
+        (O6)."""
+        try:
+            self._device.close()
+        except Exception as error:  # whatever a driver may raise
+            return story(error)
+        return ""

@@ -157,7 +157,7 @@ class ComputeThread:
         proven = self._prove_all()
         if proven:
             self.num_proven += 1
-        self._report(StepFailed(step_id, stage, proven, _story(error)))
+        self._report(StepFailed(step_id, stage, proven, story(error)))
 
     def _prove_all(self) -> bool:
         try:
@@ -171,13 +171,13 @@ class ComputeThread:
     def _finish_oldest(self, error: Exception | None) -> None:
         step = self._launched.popleft()
         if error is not None:
-            self._report(StepFailed(step.step_id, "wait", False, _story(error)))
+            self._report(StepFailed(step.step_id, "wait", False, story(error)))
             return
         self.num_proven += 1
         try:
             result = self._device.collect(step.step_id)
         except Exception as lost:
-            self._report(StepFailed(step.step_id, "collect", True, _story(lost)))
+            self._report(StepFailed(step.step_id, "collect", True, story(lost)))
             return
         self._report(StepDone(result))
 
@@ -193,7 +193,7 @@ class ComputeThread:
                 self._inbox.put(_Waited(None))
 
 
-def _story(error: BaseException) -> str:
+def story(error: BaseException) -> str:
     """The error and what caused it."""
     told = f"{type(error).__name__}: {error}"
-    return told if error.__cause__ is None else f"{told} (from {_story(error.__cause__)})"
+    return told if error.__cause__ is None else f"{told} (from {story(error.__cause__)})"

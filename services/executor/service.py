@@ -102,19 +102,12 @@ class Engine:
     def stop(self) -> bool:
         """End both threads; whether every launched step was proven to have ended."""
         proven = self.compute.stop()
-        if proven:
-            self._close_device()
+        if proven and (wrong := self.compute.close()):
+            self._life.log.warn("the device did not close", detail=wrong)
         self.transfer.stop()
         if self._masks is not None:
             self._masks.close()
         return proven
-
-    def _close_device(self) -> None:
-        """All is proven to have ended: what goes wrong now is told, and ends nothing (O6)."""
-        try:
-            self.compute.close()
-        except Exception as error:  # whatever a driver may raise
-            self._life.log.warn("the device did not close", detail=f"{type(error).__name__}: {error}")
 
     def sickness(self) -> str:
         dead = [

@@ -82,3 +82,4 @@ class FaultyDevice(FakeDevice):
 
     def close(self) -> None:
         self.is_closed = True
+        self._enter("close")

@@ -149,6 +149,14 @@ def test_stopping_waits_for_what_was_launched_and_reports_it(bench: Bench) -> No
     assert isinstance(bench.next(), StepDone)
 
 
+def test_o6_an_error_after_all_is_proven_is_told_and_ends_nothing(bench: Bench) -> None:
+    bench.submit(prefill(1))
+    bench.next()
+    assert bench.lanes.stop()
+    bench.device.failing = {"close": 1}
+    assert bench.lanes.close() == "DeviceBroken: close failed (from OSError: the driver said so)"
+
+
 def test_the_compute_thread_is_nicer_than_the_loop(bench: Bench) -> None:
     bench.submit(prefill(1))
     bench.next()
