@@ -110,6 +110,38 @@ def test_c25_a_rank_with_another_order_ends_the_group_before_anything_is_compute
     assert isinstance(group.ends[1], GroupBroken)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_c25_whatever_is_wrong_with_an_order_its_step_is_computed_by_nobody(
+    seed: int, tiny_folder: Path, tmp_path: Path
+) -> None:
+    """One byte of one order, any of them, is another one; or the rank has the order before it once more."""
+    rng = np.random.default_rng(seed)
+    bad_step = int(rng.integers(1, 6))
+    with threaded_group(tiny_folder, 2, tmp_path) as group:
+        runner = Runner(group.device)
+        runner.add(1, prompt(20, seed), GREEDY)
+        runner.step((1, 0, 20, 1, [5, 3]))
+        told: list[bytes] = []
+
+        def spoil(rank: int, order: bytes) -> bytes:
+            told.append(order)
+            if len(told) != bad_step:
+                return order
+            if len(told) > 1 and rng.integers(3) == 0:
+                return told[-2]
+            place = int(rng.integers(len(order)))
+            return order[:place] + bytes([order[place] ^ int(rng.integers(1, 256))]) + order[place + 1 :]
+
+        group.spoil = spoil
+        for step in range(bad_step - 1):
+            runner.step((1, 20 + step, 1, 1, []))
+        before = [device.cache.memory.clone() for device in (group.device, *group.followers)]
+        with pytest.raises(GroupBroken):
+            runner.step((1, 19 + bad_step, 1, 1, []))
+        for device, memory in zip((group.device, *group.followers), before, strict=True):
+            assert torch.equal(device.cache.memory, memory)
+
+
 def test_c25_a_rank_that_stands_before_another_step_is_noticed(tmp_path: Path) -> None:
     def step(group: RankGroup) -> None:
         number = 2 if group.shard.rank == 1 else 1
