@@ -18,6 +18,7 @@ from baton.core.executor.events import StepDone, StepFailed
 from baton.core.executor.steps import MAIN_LANE, PREFILL_LANE, NewSequence, StepItem, StepPlan
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.compute_lanes import ComputeLanes
+from baton.services.executor.compute_thread import ComputeThread
 from tests.services.executor.faulty_device import FaultyDevice
 
 HANG_LIMIT_S = 30
@@ -220,3 +221,20 @@ def test_o5_what_one_lane_cannot_prove_is_not_proven_by_the_other(pair: tuple[Be
     assert bench.next().result.step_id == 2
     assert bench.lanes.num_unproven == 1
     assert not bench.lanes.stop()
+
+
+def test_o10_an_end_that_cannot_be_handed_over_ends_the_thread_as_a_crash(pair: tuple[Bench, int]) -> None:
+    """Nobody would ever apply it: whoever runs the thread is told, and nothing more is launched in its lane."""
+    bench, other = pair
+    crashed = queue.SimpleQueue[BaseException]()
+
+    def refuse(event: Any) -> None:
+        raise RuntimeError("the loop has been closed")
+
+    lane = ComputeThread(bench.device, refuse, crashed.put, bench.lane)
+    lane.start()
+    lane.submit(replace(prefill(1), lane=bench.lane))
+    assert str(crashed.get(timeout=HANG_LIMIT_S)) == "the loop has been closed"
+    assert lane.num_unproven == 0  # its completion was proven before
+    bench.lanes.submit(prefill(2, other))
+    assert bench.next().result.step_id == 2
