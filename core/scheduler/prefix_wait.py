@@ -91,20 +91,13 @@ class PrefixWait:
 
     def on_published(self, executor: Executor, hashes: bytes, now: float) -> None:
         """P8: whoever needs these blocks goes on, wherever their producer stands."""
-        queues = self._on_hash.get(executor.index, {})
-        for block_hash in self.producers.published(executor.index, hashes):
-            queue = queues.pop(block_hash, None)
-            if queue is not None:
-                self._bring_back_all(queue, "served", now)
+        published = self.producers.published(executor.index, hashes)
+        self._release(executor.index, published, "served", now)
 
     def on_ended(self, work_id: AttemptId, now: float) -> None:
         """P5: it publishes nothing any more. Its waiters are demand in this turn."""
         index, lost = self.producers.end(work_id)
-        queues = self._on_hash.get(index, {})
-        for block_hash in lost:
-            queue = queues.pop(block_hash, None)
-            if queue is not None:
-                self._bring_back_all(queue, "lost", now)
+        self._release(index, lost, "lost", now)
 
     def on_executor_ended(self, index: int, now: float) -> None:
         """Nobody can go to that executor any more."""
@@ -228,6 +221,14 @@ class PrefixWait:
         self.producers.end_all(index)
         for queue in self._on_hash.pop(index, {}).values():
             self._bring_back_all(queue, "lost", now)
+
+    def _release(self, index: int, hashes: list[bytes], how: str, now: float) -> None:
+        """Whoever waits for one of these blocks of that executor waits no more."""
+        queues = self._on_hash.get(index)
+        if not queues:
+            return
+        for block_hash in [block_hash for block_hash in hashes if block_hash in queues]:
+            self._bring_back_all(queues.pop(block_hash), how, now)
 
     def _queue_for(self, executor: Executor, block_hash: bytes) -> ReadyQueue:
         return self._on_hash.setdefault(executor.index, {}).setdefault(block_hash, ReadyQueue())

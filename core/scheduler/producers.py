@@ -58,28 +58,26 @@ class Producers:
         """It goes there, where its blocks before the span lie already, with so many tokens to compute. Where another
         one computes the same block only one of the two can publish it, and the other's chain ends there: behind it this
         one publishes nothing that one could rely on."""
-        here = self._by_hash.setdefault(executor.index, {})
-        first = end = span[0]
-        while end < span[1] and hash_at(hashes, end) not in here:
-            end += 1
-        if end > first and work_id not in self._by_attempt:
-            producer = Producer(work_id, executor, hashes, (first, end), num_tokens, now)
+        here, first = self._by_hash.setdefault(executor.index, {}), span[0]
+        own = split(hashes[first * HASH_BYTES : span[1] * HASH_BYTES])
+        if not here.keys().isdisjoint(own):
+            own = own[: next(index for index, block_hash in enumerate(own) if block_hash in here)]
+        if own and work_id not in self._by_attempt:
+            producer = Producer(work_id, executor, hashes, (first, first + len(own)), num_tokens, now)
             self._by_attempt[work_id] = producer
-            here.update((hash_at(hashes, index), producer) for index in range(first, end))
+            here.update(dict.fromkeys(own, producer))
 
     def published(self, executor: int, hashes: bytes) -> list[bytes]:
         """Those of the hashes, in order, that somebody computed there: they can be found in its index now."""
         here = self._by_hash.get(executor)
         if not here:
             return []
-        found = []
-        for block_hash in split(hashes):
-            producer = here.pop(block_hash, None)
-            if producer is not None:
-                found.append(block_hash)
-                producer.num_left -= 1
-                if not producer.num_left:
-                    del self._by_attempt[producer.id]
+        found = [block_hash for block_hash in split(hashes) if block_hash in here]
+        for block_hash in found:
+            producer = here.pop(block_hash)
+            producer.num_left -= 1
+            if not producer.num_left:
+                del self._by_attempt[producer.id]
         return found
 
     def end(self, work_id: AttemptId) -> tuple[int, list[bytes]]:
