@@ -106,7 +106,7 @@ class Lanes:
 
     def hear(self, event: StepDone | StepFailed) -> None:
         """The machine hears of the end of a step."""
-        self.held.pop(event.result.step_id if type(event) is StepDone else event.step_id, None)
+        self.held.pop(event.result.step_id if isinstance(event, StepDone) else event.step_id, None)
 
     def _check_apart(self, plan: Footprint, held: Footprint) -> None:
         shared = plan.writes & (held.reads | held.writes) | plan.reads & held.writes
