@@ -17,6 +17,8 @@ EXIT_NOT_REPRODUCED = 1
 
 def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
     """Arms with published figures first; the others only if those are reproduced. `simulate` makes a run."""
+    if not any(arm.published for arm in arms.arms):
+        return _run_plain(table, arms, console, simulate)
     values: dict[str, Figures] = {}
     found: list[Compared] = []
     ordered = sorted(arms.arms, key=lambda arm: not arm.published)
@@ -32,6 +34,20 @@ def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any)
         if each.excuse:
             console.print(f"not calibrated: {each.arm}: {each.figure}: {each.excuse}", highlight=False, soft_wrap=True)
     return EXIT_NOT_REPRODUCED if any(each.is_off for each in found) else 0
+
+
+def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
+    """Nothing was published: one table of all arms."""
+    console.print(escape(str(table.get("title", ""))), highlight=False, soft_wrap=True)
+    shown = Table()
+    shown.add_column("", no_wrap=True)
+    for figure in arms.figures:
+        shown.add_column(escape(figure), justify="right")
+    for arm in arms.arms:
+        figures = Figures(_run(table, arm, simulate))
+        shown.add_row(escape(arm.name), *[f"{figures.value(name):.4g}" for name in arms.figures])
+    console.print(shown)
+    return 0
 
 
 def _run(table: dict[str, Any], arm: Arm, simulate: Any) -> FleetRun:

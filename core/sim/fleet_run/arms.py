@@ -19,7 +19,7 @@ from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, make_scenario, set_value
 
 TOLERANCE = 0.1
-KEYS = ("arms", "uncalibrated", "figures")
+KEYS = ("arms", "loads", "uncalibrated", "figures")
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,10 +31,18 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     over: str = ""  #: an arm that stands before it: figures named `x ÷ over` are ratios to that arm's
 
 
+class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One load of several, each of which every arm gets."""
+
+    name: str
+    set: dict[str, Any] = {}
+
+
 class Arms(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file."""
 
     arms: tuple[Arm, ...]
+    loads: tuple[Load, ...] = ()  #: published figures are of no load, so that there are none beside several
     figures: tuple[str, ...] = ()  #: shown of every arm, besides the published ones
     uncalibrated: dict[str, str] = {}  #: `arm: figure` → why it is not reproduced
 
@@ -64,11 +72,21 @@ def split_arms(table: dict[str, Any]) -> Arms | None:
         arms = msgspec.convert(taken, Arms, strict=False)
     except msgspec.ValidationError as error:
         raise BadScenario(str(table.get("name", "scenario")), str(error), "arms") from error
+    if arms.loads:
+        if any(arm.published or arm.over for arm in arms.arms):
+            raise BadScenario(str(table.get("name")), "beside several loads there are no published figures", "loads")
+        arms = msgspec.structs.replace(arms, arms=_with_loads(arms), loads=())
     names = [arm.name for arm in arms.arms]
     for number, arm in enumerate(arms.arms):
         if arm.over and arm.over not in names[:number]:
             raise BadScenario(str(table.get("name")), f"{arm.over!r} is no arm before it", f"arms.{arm.name}.over")
     return arms
+
+
+def _with_loads(arms: Arms) -> tuple[Arm, ...]:
+    return tuple(
+        Arm(name=f"{load.name}: {arm.name}", set=load.set | arm.set) for load in arms.loads for arm in arms.arms
+    )
 
 
 def scenario_of(table: Mapping[str, Any], arm: Arm) -> RunScenario:

@@ -84,6 +84,22 @@ def test_a_ratio_is_to_the_arm_that_it_names() -> None:
     assert shown(table(arms=arms))[0] == 0
 
 
+def test_every_load_is_given_to_every_arm() -> None:
+    loads = [{"name": "short", "set": {"asks": []}}, {"name": "long"}]
+    arms = split_arms(table(arms=[{"name": "a"}, {"name": "b", "set": {"seed": 1}}], loads=loads))
+    assert arms is not None
+    assert [arm.name for arm in arms.arms] == ["short: a", "short: b", "long: a", "long: b"]
+    assert arms.arms[1].set == {"asks": [], "seed": 1}
+    with pytest.raises(BadScenario, match="loads"):
+        split_arms(table(arms=[{"name": "a", "published": {"ttft_s.p50": 1.0}}], loads=loads))
+
+
+def test_without_published_figures_all_arms_stand_in_one_table() -> None:
+    code, text = shown(table(arms=[{"name": "one"}, {"name": "two"}], figures=["ttft_s.p50", "prefill_steps"]))
+    assert code == 0
+    assert sum(line.count("│") == 4 for line in text.splitlines()) == 2
+
+
 def test_ten_percent_is_the_limit() -> None:
     assert not Compared("a", "f", 10.0, 10.99, "").is_off
     assert Compared("a", "f", 10.0, 11.01, "").is_off
