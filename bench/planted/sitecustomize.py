@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
-from pathlib import Path
 
 
 def plant() -> None:
-    plants = runpy.run_path(str(Path(__file__).parent / "plants.py"))["PLANTS"]
+    from plants import PLANTS
+
     name = os.environ["BATON_PLANTED"]
     if not any(argument.startswith("baton.services.") for argument in sys.orig_argv):
         return
     from baton.core.sim.mutation import Mutation, install
 
-    install(*[Mutation(name, module, old, new, "a benchmark's comparison") for module, old, new in plants[name]])
+    install(*[Mutation(name, module, old, new, "a benchmark's comparison") for module, old, new in PLANTS[name]])
 
 
 if os.environ.get("BATON_PLANTED"):

@@ -72,4 +72,8 @@ def main(catalog: str, name: str, folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    try:
+        sys.exit(main(*sys.argv[1:4]))
+    except Exception as error:  # python's own exit code for it would be that of a defect that was found
+        print(f"{type(error).__name__}: {error}")
+        sys.exit(2)

@@ -61,7 +61,7 @@ class OneLoop(LoopProcess):
         super().__init__(env, own, node, turn, self._perform_slowly)
         self._others = perform
         self._is_one = own.role is Role.PREFILL
-        self._rank = {Launch: 1 if order == "launch" else 3, Post: 2}  #: what is said goes first
+        self._rank: dict[type, int] = {Launch: 1 if order == "launch" else 3, Post: 2}  #: what is said goes first
         self._depth = depth
         self._costs = costs
         self._is_noticing = False  #: a landing is told while the loop is busy
