@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,20 @@ def test_the_text_of_a_defect_and_its_test_are_where_it_says(name: str) -> None:
     assert f"def {test.partition('[')[0]}(" in (ROOT / path).read_text()
 
 
+@pytest.fixture(scope="module")
+def planting() -> Iterator[subprocess.Popen[str]]:
+    """A process that makes one for each defect."""
+    command = [sys.executable, "-m", "tests.support.planted", str(CATALOG)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
 @pytest.mark.parametrize("name", DEFECTS)
-def test_the_named_test_fails_with_the_defect(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.planted", str(CATALOG), name, str(tmp_path / "its")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 1, done.stdout + done.stderr
+def test_the_named_test_fails_with_the_defect(name: str, planting: subprocess.Popen[str], tmp_path: Path) -> None:
+    assert planting.stdin is not None
+    assert planting.stdout is not None
+    planting.stdin.write(f"{name} {tmp_path / 'its'}\n")
+    planting.stdin.flush()
+    assert planting.stdout.readline() == "1\n", (tmp_path / "its.txt").read_text()

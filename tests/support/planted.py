@@ -1,22 +1,29 @@
-"""`python -m tests.support.planted CATALOG NAME`: one test with one planted defect, in a process of its own.
+"""`python -m tests.support.planted CATALOG NAME FOLDER`: one test with one planted defect, in a process of its own.
 
 Exit codes: 1 when the test failed by what it says (an assertion, a law that does not hold), 0 when it passed, 2 when
 it ended in any other way: a defect that breaks the module itself proves nothing.
+
+`python -m tests.support.planted CATALOG` does so for each line `NAME FOLDER` that it reads and answers with the exit
+code; what the test said is in FOLDER.txt. It has loaded what tests have in common and nothing that a defect is in, so
+that each process begins with that.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from baton.core.sim.mutation import Mutation, install
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "_hypothesis_pytestplugin")  #: all others cost two seconds
+SHARED = ("hypothesis.stateful", "msgpack", "numpy", "asyncio", "aiohttp")  #: no plugin: pytest rewrites those
 BROKEN_LAWS = ("AssertionError", "Failed", "InvariantViolated", "PoolCorrupt", "IllegalTransition", "Violation")
 
 
@@ -62,6 +69,8 @@ def main(catalog: str, name: str, folder: str) -> int:
     """`folder`: for whatever the test writes."""
     entry = entries(Path(catalog))[name]
     install(mutation(entry))
+    settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)  # any failure will do
+    settings.load_profile("planted")
     verdict = Verdict()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options = [f"-p{plugin}" for plugin in (*PLUGINS, "no:cacheprovider")]
@@ -71,9 +80,33 @@ def main(catalog: str, name: str, folder: str) -> int:
     return verdict.code(int(code))
 
 
-if __name__ == "__main__":
+def checked(catalog: str, name: str, folder: str) -> int:
+    """Python's own exit code for an error would be that of a defect that was found."""
     try:
-        sys.exit(main(*sys.argv[1:4]))
-    except Exception as error:  # python's own exit code for it would be that of a defect that was found
+        return main(catalog, name, folder)
+    except Exception as error:
         print(f"{type(error).__name__}: {error}")
-        sys.exit(2)
+        return 2
+
+
+def serve(catalog: str) -> None:
+    for module in SHARED:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        name, folder = line.split()
+        child = os.fork()
+        if child == 0:
+            with open(f"{folder}.txt", "wb") as said:
+                os.dup2(said.fileno(), sys.stdout.fileno())
+                os.dup2(said.fileno(), sys.stderr.fileno())
+            code = checked(catalog, name, folder)
+            sys.stdout.flush()
+            os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        serve(sys.argv[1])
+    else:
+        sys.exit(checked(*sys.argv[1:4]))

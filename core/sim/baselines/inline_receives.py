@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import PeerDown, Received
+from baton.core.events import PeerDown, Received, Send
 from baton.core.executor import events as e
 from baton.core.executor.machine import ExecutorCore
+from baton.core.executor.sequence import Compute
 from baton.core.ids import Peer, Role
 from baton.core.session.node import Node
 from baton.core.sim.fleet_run.parts import FleetWiring, Parts
@@ -153,6 +154,32 @@ class InlineCore(ExecutorCore):
         return self.state.layout.blocks_for(message.work.num_tokens) * self.state.layout.block_bytes
 
 
+class LateCore(ExecutorCore):
+    """A prefill executor whose prompts are handed over when they are computed, not before."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._early: list[Send] = []
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        out: list[Any] = []
+        for command in (*super().handle(event, now), *self._take()):
+            message = getattr(command, "message", None)
+            if isinstance(message, m.Due) and not self._is_computed(message):
+                self._early.append(command)
+            else:
+                out.append(command)
+        return out
+
+    def _take(self) -> list[Send]:
+        early, self._early = self._early, []
+        return early
+
+    def _is_computed(self, due: m.Due) -> bool:
+        group = self.state.groups.get(due.id)
+        return group is None or group.first.compute is Compute.COMPUTED
+
+
 class InlineWiring(FleetWiring):
     def __init__(self, bounces: Bounces, window: str, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -160,10 +187,12 @@ class InlineWiring(FleetWiring):
         self._window = window
 
     def executor(self, own: Peer, spec: ExecutorSpec) -> Node:
-        if own.role is not Role.DECODE:
-            return super().executor(own, spec)
-        core = InlineCore(self._bounces.of(own.name), self._window, own, self._layout, spec.config, HASH_KEY)
-        return Node(own, core, self._timing)
+        shared = own, self._layout, spec.config, HASH_KEY
+        if own.role is Role.PREFILL:
+            return Node(own, LateCore(*shared), self._timing)
+        if own.role is Role.DECODE:
+            return Node(own, InlineCore(self._bounces.of(own.name), self._window, *shared), self._timing)
+        return super().executor(own, spec)
 
 
 def make(bounce_bytes: int, window: str = "none", setup_s: float = 0.0) -> Parts:
