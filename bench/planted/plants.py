@@ -6,8 +6,8 @@ from __future__ import annotations
 LAUNCH_FIRST = [
     (
         "baton.core.executor.machine",
-        "        writer.post_ready(state)\n        for lane, steps",
-        "        for lane, steps",
+        "        writer.post_ready(state)\n        joining.admit(state)\n        for lane, steps",
+        "        joining.admit(state)\n        for lane, steps",
     ),
     (
         "baton.core.executor.machine",
@@ -19,7 +19,7 @@ LAUNCH_FIRST = [
         "        self.compute.submit(command.plan)\n",
         "        self.compute.submit(command.plan)\n"
         "        import time\n"
-        "        while self.compute.num_unreported > 1 and self.compute.is_alive:\n"
+        "        while self.compute.threads[0].num_unreported > 1 and self.compute.is_alive:\n"
         "            time.sleep(2e-4)\n",
     ),
 ]
