@@ -181,17 +181,23 @@ def _with_long_prompts(rng: Random, scenario: Scenario) -> Scenario:
 
 
 def _with_placement(rng: Random, scenario: Scenario) -> Scenario:
-    """By which rule, and with which knob of that rule."""
-    placement = rng.choice(("predicted", "predicted", "by_tokens", "by_tokens", "always_pd"))
+    """By which rule, and with which knob of that rule. Half of all by the fixed one: only there is KV sent for sure."""
+    placement = rng.choice(("predicted", "predicted", "by_tokens", "always_pd", "always_pd", "always_pd"))
     knobs: dict[str, float] = {}
     if placement == "by_tokens":
         knobs["local_prompt_tokens"] = rng.choice((1, scenario.block_size, 4 * scenario.block_size, 1 << 20))
     elif placement == "predicted":
         knobs["interruption_weight"] = rng.choice((0.0, 0.1, 1.0, 10.0))
     strict_pd = rng.random() < 0.3
-    return replace(
-        scenario, scheduler=replace(scenario.scheduler, placement=placement, strict_pd=strict_pd, **knobs)
-    )
+    return _placed_by(placement, replace(scenario, scheduler=replace(scenario.scheduler, strict_pd=strict_pd)), **knobs)
+
+
+def _placed_by(placement: str, scenario: Scenario, **knobs: float) -> Scenario:
+    """By that rule, with its knobs and no other's."""
+    plain = SchedulerConfig()
+    others = {name: getattr(plain, name) for name in ("local_prompt_tokens", "interruption_weight")}
+    config = replace(scenario.scheduler, placement=placement, **(others | knobs))
+    return replace(scenario, scheduler=config)
 
 
 def _with_lanes(rng: Random, scenario: Scenario) -> Scenario:
@@ -214,6 +220,8 @@ def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:
     for spec in scenario.executors:
         sizes = {"piece_bytes": layout.plane_bytes, "window_bytes": window, "total_window_bytes": window}
         config = replace(spec.config, **sizes, growth_reserve=1)
+        if spec.role is Role.PREFILL:
+            config = replace(config, window="fixed")
         num_blocks = whole + 2 if spec.role is Role.DECODE else 4 * whole
         executors.append(replace(spec, config=config, num_blocks=num_blocks))
     at = [rng.choice(scenario.clients).at + rng.uniform(0.0, 0.2) for _ in range(10)]
@@ -222,7 +230,7 @@ def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:
     for time, kind in zip(at, kinds, strict=True):
         faults.append(Fault(time, kind, rng.randrange(1 << 16), 0.05, rng.randint(1, 3)))
     return replace(
-        scenario,
+        _placed_by("always_pd", scenario),
         executors=tuple(executors),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         transport="tcp",
