@@ -13,6 +13,10 @@ none has come for so long. Where the fixed part is less than `MIN_SHARE` of the 
 and the patience is 0: so it is where cost is linear in tokens. With a target for the time between tokens, there is no
 hold while that time is kept without one.
 
+Where nothing waits but the rests of prompts whose first parts are computed, the price is `REST_PRICE`: a rest that goes
+alone keeps the next prompt that comes waiting for its step and, worse, from sharing it. So steps of a long prompt wait
+for company where a new prompt would not, each for no longer than the bound of such a prompt.
+
 Protection with `protect = adaptive` asks the same: where the fixed part was less than `MIN_SHARE` of the steps of
 prompts of late, prompts take as long apart as together, and keeping them apart only makes them wait.
 """
@@ -21,11 +25,14 @@ from __future__ import annotations
 
 MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
 PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
+REST_PRICE = 1.0  #: the same of a prompt whose first part is computed
 
 
-def patience_s(fixed_s: float, token_s: float, num_tokens: int, num_prompts: int, num_decodes: int) -> float:
+def patience_s(
+    fixed_s: float, token_s: float, num_tokens: int, num_prompts: int, num_decodes: int, price: float = PRICE
+) -> float:
     """How long the next prompt may take to come; 0: nothing is gained by waiting for it."""
     cost_s = fixed_s + token_s * num_tokens
     if cost_s <= 0 or fixed_s < MIN_SHARE * cost_s:
         return 0.0
-    return num_decodes * fixed_s / (num_prompts * PRICE)
+    return num_decodes * fixed_s / (num_prompts * price)

@@ -145,13 +145,15 @@ def _look(state: ExecutorState, draft: Draft) -> Look:
     gate, config = state.gate, state.config
     age_at = partial_at = NEVER
     has_last_token = False
+    rests_since = -NEVER
     for item in draft.items:
         seq_id = item.sequence.seq_id
+        rests_since = max(rests_since, gate.partials.get(seq_id, NEVER))
         age_at = min(age_at, gate.arrivals[seq_id] + config.hold_max_ms / 1e3)
         if seq_id in gate.partials:
             partial_at = min(partial_at, gate.partials[seq_id] + config.hold_partial_ms / 1e3)
         has_last_token = has_last_token or (item.num_tokens == 1 and item.num_samples > 0)
-    return Look(gate.version, draft.num_tokens, len(draft.items), age_at, partial_at, has_last_token)
+    return Look(gate.version, draft.num_tokens, len(draft.items), age_at, partial_at, has_last_token, rests_since)
 
 
 def _hold_end(state: ExecutorState, look: Look) -> tuple[float, Fire]:
@@ -168,6 +170,8 @@ def _hold_end(state: ExecutorState, look: Look) -> tuple[float, Fire]:
         patience_s = _patience_s(state, look)
         if patience_s <= gate.gap_s:
             return -NEVER, Fire.NO_GAIN
+        if look.has_only_rests:
+            return max(gate.grew_at, look.rests_since) + patience_s, Fire.STALL
         allowed_s = min(allowed_s, patience_s)
     return gate.grew_at + allowed_s, Fire.STALL
 
@@ -176,8 +180,9 @@ def _patience_s(state: ExecutorState, look: Look) -> float:
     pace, target_s = state.pace, state.config.itl_target_ms / 1e3
     if 0 < state.gate.itl_s <= target_s:
         return 0.0
+    price = adaptive.REST_PRICE if look.has_only_rests else adaptive.PRICE
     return adaptive.patience_s(
-        pace.prompt_fixed_s, pace.prompt_token_s, look.num_tokens, look.num_prompts, len(state.running)
+        pace.prompt_fixed_s, pace.prompt_token_s, look.num_tokens, look.num_prompts, len(state.running), price
     )
 
 

@@ -24,10 +24,15 @@ class Look(NamedTuple):
     age_at: float  #: when the first of its prompts has waited as long as it may
     partial_at: float  #: when the rest of a prompt has been kept back as long as it may; inf: none is a rest
     has_last_token: bool  #: one of them computes its last token alone: it needs no company
+    rests_since: float  #: since when the newest of its rests waits, if all are rests; inf: one of them is new
 
     @property
     def has_partial(self) -> bool:
         return self.partial_at < float("inf")
+
+    @property
+    def has_only_rests(self) -> bool:
+        return self.rests_since < float("inf")
 
 
 class Kept(NamedTuple):

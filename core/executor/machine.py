@@ -29,6 +29,7 @@ from baton.core.executor import (
 from baton.core.executor import events as ev
 from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
+from baton.core.executor.walk import Draft
 from baton.core.ids import Life, Peer, Role
 from baton.core.knob_effects import without_effect
 from baton.core.layout import KvLayout
@@ -265,7 +266,7 @@ class ExecutorCore:
         for lane, steps in enumerate(state.lanes):
             while len(steps) < state.config.num_queued_steps:
                 pressure.make_room(state)
-                draft = gate.next_step(state, lane)
+                draft = self._next_step(lane)
                 if not draft.items:
                     break
                 launch.launch(state, draft, lane)
@@ -273,6 +274,9 @@ class ExecutorCore:
         self._tell_scheduler()
         self._flush()
         self._set_wake()
+
+    def _next_step(self, lane: int) -> Draft:
+        return gate.next_step(self.state, lane)
 
     def _tell_scheduler(self) -> None:
         state = self.state

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from baton.core.executor import events as ev
-from baton.core.executor.adaptive import MIN_SHARE, PRICE, patience_s
+from baton.core.executor.adaptive import MIN_SHARE, PRICE, REST_PRICE, patience_s
 from baton.core.executor.pace import PROMPT_MEMORY, Line, StepPace
 from tests.support.alternating import add, alternating, kind
 from tests.support.machines import ExecutorRig
@@ -90,6 +90,27 @@ def test_c15_nothing_is_held_where_prompts_come_too_seldom():
     rig.state.gate.gap_s = 5.0
     add(rig, 11, 64)
     assert answer(rig) == "P"
+
+
+def test_c15_the_rest_of_a_prompt_waits_for_company_where_a_new_prompt_would_not():
+    rig = measured((120e-3, 40e-6), hold_partial_ms=100.0, long_prefill_tokens=32)
+    rig.state.gate.gap_s = 0.2
+    assert 4 * 0.120 / PRICE < rig.state.gate.gap_s < 4 * 0.120 / REST_PRICE
+    add(rig, 11, 64)
+    assert answer(rig) == "P"  # new: at once
+    assert [answer(rig) for _ in range(30)].index("P") == pytest.approx(20, abs=1)  # the rest: 100 ms after it
+    assert rig.state.counters["fires_partial"] == 1
+
+
+def test_c15_a_rest_goes_with_the_next_prompt_that_comes():
+    rig = measured((120e-3, 40e-6), hold_partial_ms=100.0, long_prefill_tokens=32)
+    rig.state.gate.gap_s = 0.2
+    add(rig, 11, 64)
+    assert [answer(rig) for _ in range(4)] == ["P", "D", "D", "D"]
+    rig.state.gate.gap_s = 0.2
+    add(rig, 12, 16)
+    assert answer(rig) == "P"
+    assert len(rig.state.steps[0].plan.items) == 2
 
 
 def test_c15_nothing_is_held_while_the_time_between_tokens_is_within_its_target():
