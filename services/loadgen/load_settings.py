@@ -75,6 +75,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: what the file is; auto: as its first line looks
     trace_format: TraceFormat = TraceFormat.AUTO
     speed: Positive = 1.0  #: of the replay: 2 halves all gaps and think times
+    output_scale: Positive = 1.0  #: of the answers that a trace gives lengths of: 2 doubles them
     window_start_s: Real = 0.0  #: only what the trace has from then on, by its own time
     window_end_s: Real = 0.0  #: and before then
     #: leave out what needs more tokens, prompt and answer together, and what follows it in its session; the report says
@@ -89,7 +90,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 DEFAULTS = LoadSettings()
-OF_REPLAYS = ("speed", "window_start_s", "window_end_s")
+OF_REPLAYS = ("speed", "output_scale", "window_start_s", "window_end_s")
 
 
 def check_settings(settings: LoadSettings) -> None:

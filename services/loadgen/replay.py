@@ -39,6 +39,8 @@ def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedReques
         raise BadLoad(f"{settings.trace}: it has texts, and token ids are asked for")
     if settings.output_tokens and all(record.max_tokens for record in records):
         raise BadLoad("output_tokens, trace: it says itself what the lengths of answers are")
+    if settings.output_scale != 1 and not all(record.max_tokens for record in records):
+        raise BadLoad(f"output_scale: {settings.trace} does not say all lengths of answers")
     if kind_of(settings, has_times=records[0].at_s is not None) == ArrivalKind.TRACE:
         timed: Sequence[tuple[TraceRecord, float | None]] = _at_own_times(settings, records)
     else:
@@ -58,7 +60,7 @@ def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedReques
             blocks=record.blocks,
             block_size=record.block_size,
             num_input_tokens=record.num_input_tokens,
-            max_tokens=record.max_tokens or num_answer,
+            max_tokens=max(1, round(record.max_tokens * settings.output_scale)) if record.max_tokens else num_answer,
         )
         for index, ((record, at_s), num_answer) in enumerate(zip(timed, answers.tolist(), strict=True))
     ]

@@ -163,6 +163,15 @@ def test_equal_blocks_of_a_trace_are_equal_tokens(mooncake: str) -> None:
     assert len({prompt[512:600] for prompt in prompts}) == 10
 
 
+def test_answers_of_a_trace_can_be_longer(mooncake: str, tmp_path: Path) -> None:
+    plain, longer = (build_plan(LoadSettings(trace=mooncake, output_scale=scale)).requests for scale in (1.0, 2.5))
+    assert [request.max_tokens for request in longer] == [round(2.5 * request.max_tokens) for request in plain]
+    assert [request.num_input_tokens for request in longer] == [request.num_input_tokens for request in plain]
+    (tmp_path / "prompts").write_text('{"prompt": "a"}\n')
+    with pytest.raises(BadLoad, match=r"output_scale: .* lengths of answers"):
+        build_plan(LoadSettings(trace=str(tmp_path / "prompts"), concurrency=1, output_scale=2))
+
+
 def test_a_trace_warms_up_at_its_mean_rate(mooncake: str) -> None:
     plan = build_plan(LoadSettings(trace=mooncake, warm_up_s=200))
     warm_up = [request for request in plan.requests if request.phase == Phase.WARM_UP]
@@ -298,6 +307,7 @@ def test_a_sweep_that_is_none_is_told(text: str) -> None:
         ({"first_token_id": 9, "end_token_id": 9}, "first_token_id, end_token_id"),
         ({"speed": 2.0}, "speed"),
         ({"speed": 0.0}, "speed"),
+        ({"output_scale": 2.0}, "output_scale"),
         ({"lengths_from": "x", "input_tokens": "5"}, "lengths_from"),
         ({"lengths_from": "/nowhere"}, "/nowhere: No such file"),
         ({"trace": "/nowhere", "turns": "2"}, "trace"),
