@@ -107,6 +107,5 @@ def test_every_arm_of_the_source_scenarios_is_a_scenario(name):
     told = read_scenario(name)
     arms = split_arms(told)
     assert arms is not None
-    told["load"] |= {"trace": "x"}
     for arm in arms.arms:
         assert scenario_of(told, arm).fleet().groups[0].config.long_prefill_tokens < 4096
