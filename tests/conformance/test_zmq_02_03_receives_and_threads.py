@@ -28,14 +28,15 @@ CANCELLING = ("wait_for", "asyncio.timeout", "asyncio.timeout_at", "shield")
 
 
 def test_zmq_02_nothing_awaits_a_receive_so_none_can_be_cancelled() -> None:
-    """The asynchronous sockets of the library are not used, and plain ones are read in one place, without waiting. Other
+    """The library's asynchronous sockets are not used, and plain ones are read in one place, without waiting. Other
     sockets (of a group's ranks, on a thread of their own) are no matter of its."""
     reading = set()
     for path, tree in modules():
         imported = list(imports(tree))
         assert not [name for name in imported if name.startswith(("zmq.asyncio", "zmq.green"))], path
         if "zmq" not in imported:
-            assert "socket" in imported or not any(name.endswith((".recv", ".recv_multipart")) for name, _ in calls(tree))
+            reads = [name for name, _ in calls(tree) if name.endswith((".recv", ".recv_multipart"))]
+            assert "socket" in imported or not reads, path
             continue
         for name, call in calls(tree):
             method = name.rpartition(".")[2]
