@@ -13,12 +13,14 @@ import pytest
 from baton.core.executor.events import (
     CloseTransport,
     Drive,
+    OpenTransport,
     Piece,
     PieceFailed,
     PieceLanded,
     Post,
     TransportClosed,
     TransportFailed,
+    TransportOpened,
 )
 
 NUM_BLOCKS = 8  # of 4 MiB
@@ -73,7 +75,7 @@ def test_no_byte_of_a_dead_writer_lands_once_its_agent_is_closed(stage, large_la
 
 def test_no_byte_lands_after_closing_an_agent_whose_socket_is_still_full(tcp_stage, large_layout, fill):
     writer, receiver = stage_writes(tcp_stage, large_layout, fill)
-    receiver.send(Drive("prefill", 1, False))
+    rest(receiver)
     fill_sockets(writer, receiver, large_layout)
     writer.kill()
     assert close(receiver) == TransportClosed("prefill", 1)
@@ -82,7 +84,7 @@ def test_no_byte_lands_after_closing_an_agent_whose_socket_is_still_full(tcp_sta
 
 def test_bytes_of_a_dead_writer_do_land_while_its_agent_lives(tcp_stage, large_layout, fill):
     writer, receiver = stage_writes(tcp_stage, large_layout, fill)
-    receiver.send(Drive("prefill", 1, False))
+    rest(receiver)
     fill_sockets(writer, receiver, large_layout)
     writer.kill()
     await_late_bytes(receiver)
@@ -90,7 +92,7 @@ def test_bytes_of_a_dead_writer_do_land_while_its_agent_lives(tcp_stage, large_l
 
 def test_bytes_do_land_after_the_writer_alone_closed_its_agent(tcp_stage, large_layout, fill):
     writer, receiver = stage_writes(tcp_stage, large_layout, fill)
-    receiver.send(Drive("prefill", 1, False))
+    rest(receiver)
     fill_sockets(writer, receiver, large_layout)
     close_with_pieces(writer)
     await_late_bytes(receiver)
@@ -98,7 +100,7 @@ def test_bytes_do_land_after_the_writer_alone_closed_its_agent(tcp_stage, large_
 
 def test_no_byte_lands_once_both_ends_closed_their_agents(stage, large_layout, fill):
     writer, receiver = stage_writes(stage, large_layout, fill)
-    receiver.send(Drive("prefill", 1, False))
+    rest(receiver)
     fill_sockets(writer, receiver, large_layout)
     close_with_pieces(writer)
     assert close(receiver) == TransportClosed("prefill", 1)
@@ -114,6 +116,13 @@ def test_a_living_writer_learns_that_the_receiver_closed_and_answers_for_every_p
     while not isinstance(event := writer.expect(PieceLanded | PieceFailed | TransportFailed), TransportFailed):
         answered.append(event.piece_id)
     assert answered == list(range(400))
+
+
+def rest(receiver):
+    """Drive no more, and come back when that is so: it opens agents after what it was told before."""
+    receiver.send(Drive("prefill", 1, False))
+    receiver.send(OpenTransport("nobody", 1))
+    receiver.expect(TransportOpened)
 
 
 def close_with_pieces(writer):
