@@ -31,6 +31,7 @@ from baton.core.sim.wiring import HASH_KEY
 from baton.core.wire import messages as m
 
 WINDOWS = ("none", "late", "early")
+LOOP_S = 1e-3  #: of a loop that has nothing else to do than to look at the next receive
 
 
 class SetUp(msgspec.Struct, frozen=True):
@@ -120,6 +121,7 @@ class InlineCore(ExecutorCore):
         self._bounce = bounce
         self._window = window
         self._held: deque[Received] = deque()
+        self._begun_at = -1.0  #: when the last receive was set up: one in each turn
 
     def handle(self, event: Any, now: float) -> list[Any]:
         out: list[Any] = []
@@ -129,21 +131,21 @@ class InlineCore(ExecutorCore):
             if isinstance(event, PeerDown):
                 self._held.clear()
             out = super().handle(event, now)
-        reserved = 0
-        while self._held and self._may_begin(self._held[0].message, reserved):
-            held = self._held.popleft()
-            reserved += self._bytes_of(held.message)
-            for command in super().handle(held, now):
+        if self._held and now > self._begun_at and self._may_begin(self._held[0].message):
+            self._begun_at = now
+            for command in super().handle(self._held.popleft(), now):
                 if isinstance(getattr(command, "message", None), m.Receive):
                     out.append(SetUp(len(command.message.block_ids) // 4 * self.state.layout.block_bytes))
                 out.append(command)
+        if self._held:  # the next one when the loop comes round again
+            self.next_wake = min(self.next_wake or now + LOOP_S, now + LOOP_S)
         return out
 
     def gauges(self) -> dict[str, float]:
         return super().gauges() | {"blocks_rolled_back_total": self.num_rolled_back}
 
-    def _may_begin(self, message: m.Decode, reserved: int) -> bool:
-        fits = not (self._bounce.used + reserved) or self._bounce.fits(reserved + self._bytes_of(message))
+    def _may_begin(self, message: m.Decode) -> bool:
+        fits = self._bounce.fits(self._bytes_of(message))
         if self._window == "late" and not fits:
             ids = self.state.memory.pool.allocate(message.num_blocks)
             self.state.memory.pool.release(ids)
