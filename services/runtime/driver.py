@@ -75,10 +75,6 @@ class Driver:
             self._is_turn_due = True
             self._loop.call_soon(self._turn)
 
-    def post_from_thread(self, event: Any) -> None:
-        """Put an event into the inbox, from any thread. Raises RuntimeError when the loop has been closed."""
-        self._loop.call_soon_threadsafe(self.post, event)
-
     def stop(self) -> None:
         """No turn follows; what is in the inbox is dropped."""
         self._is_stopped = True

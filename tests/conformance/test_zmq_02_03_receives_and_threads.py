@@ -98,9 +98,11 @@ def test_zmq_03_eight_threads_that_post_at_once_lose_and_mix_nothing(keys: Path)
         here.dial("scheduler", there.links.bind(ANY_PORT))
         await until(lambda: bool(here.machine.ups))
 
+        loop = asyncio.get_running_loop()
+
         def talk(thread: int) -> None:
             for number in range(NUM_PER_THREAD):
-                here.driver.post_from_thread(Say("scheduler", [marked(thread, number)]))
+                loop.call_soon_threadsafe(here.driver.post, Say("scheduler", [marked(thread, number)]))
 
         threads = [threading.Thread(target=talk, args=(index,)) for index in range(NUM_THREADS)]
         for thread in threads:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from typing import Any
 
@@ -91,28 +90,6 @@ def test_a_flood_of_events_leaves_the_loop_to_others_in_between() -> None:
         loop.call_soon(lambda: seen_between.append(driver.num_events))
         await until(lambda: driver.num_events == 3 * EVENTS_PER_TURN)
         assert seen_between == [EVENTS_PER_TURN]
-
-    run_on_uvloop(story())
-
-
-def test_events_of_threads_arrive_each_once_and_in_each_threads_order() -> None:
-    async def story() -> None:
-        node = Echo()
-        driver = Driver(node, asyncio.get_running_loop(), lambda error: None)
-        driver.perform(str, lambda command: None)
-
-        def work(number: int) -> None:
-            for index in range(500):
-                driver.post_from_thread((number, index))
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        await until(lambda: driver.num_events == 2000)
-        for thread in threads:
-            thread.join()
-        for number in range(4):
-            assert [event for event in node.seen if event[0] == number] == [(number, i) for i in range(500)]
 
     run_on_uvloop(story())
 
