@@ -97,6 +97,14 @@ def hold_before_it_touches_memory(threaded: Threaded) -> None:
     assert device.in_launch.wait(HANG_LIMIT_S)
 
 
+def let_the_other_lane_rest(threaded: Threaded) -> None:
+    """Until request 2 can do no more while request 1 is held: what is free then stays so."""
+    if threaded.device.lane == PREFILL_LANE:
+        threaded.until_ended(2)
+    else:
+        threaded.turn()  # the prompt of 2 is computed; its decode waits for the held lane
+
+
 @pytest.mark.parametrize("stage", ["launch", "create", "record", "query", "collect"])
 def test_o3_o10_nothing_of_a_step_that_may_run_is_reused_whatever_fails_and_in_whatever_lane(
     threaded: Threaded, stage: str
@@ -105,10 +113,7 @@ def test_o3_o10_nothing_of_a_step_that_may_run_is_reused_whatever_fails_and_in_w
     hold_before_it_touches_memory(threaded)
     blocks = threaded.poison(1)
     threaded.launch(rig.abort(1))
-    if device.lane == PREFILL_LANE:
-        threaded.until_ended(2)
-    else:
-        threaded.turn()  # the prompt of 2 is computed
+    let_the_other_lane_rest(threaded)
     threaded.run(3, 8)  # takes blocks of its own
     assert not set(blocks) & threaded.blocks_of_others_than(1)
     assert (device.kv[np.array(blocks)] == CANARY).all()
@@ -127,6 +132,7 @@ def test_o3_o10_nothing_of_a_step_that_may_run_is_reused_whatever_fails_and_in_w
 def test_o10_a_wait_that_fails_in_either_lane_ends_the_process_and_frees_nothing(threaded: Threaded) -> None:
     rig, device = threaded.rig, threaded.device
     hold_before_it_touches_memory(threaded)
+    let_the_other_lane_rest(threaded)
     device.is_pending = True
     device.failing = {"wait": 1}
     free = rig.books()["blocks_free"]
