@@ -16,11 +16,13 @@ import importlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from baton.services.loadgen.results import describe_machine
 from bench.board_lines import FORMAT_VERSION, Board, ScriptResult, differences
 from bench.board_text import as_markdown, as_text, changes_text, replace_section
+from bench.machine import family
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT_LIMIT_S = 3600.0
@@ -94,13 +97,22 @@ def run_script(name: str, is_quick: bool) -> ScriptResult:
 
 def _run(command: Sequence[str]) -> str:
     """Why it failed, or nothing."""
-    try:
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=SCRIPT_LIMIT_S, cwd=ROOT)
-    except subprocess.TimeoutExpired:
-        return f"ran past {SCRIPT_LIMIT_S:.0f} s"
-    sys.stderr.write(done.stderr)
-    last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-    return f"exit code {done.returncode}: {last[0]}" if done.returncode else ""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            _, errors = process.communicate(timeout=SCRIPT_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            end_family(process.pid)
+            return f"ran past {SCRIPT_LIMIT_S:.0f} s"
+    sys.stderr.write(errors)
+    last = errors.strip().splitlines()[-1:] or ["it said nothing"]
+    return f"exit code {process.returncode}: {last[0]}" if process.returncode else ""
+
+
+def end_family(pid: int) -> None:
+    """The script, and the systems that it started: nobody else would end them, and they would disturb the next one."""
+    for member in reversed(family(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
 
 
 def empty_board() -> Board:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -107,3 +110,22 @@ def test_a_script_that_ends_badly_tells_its_last_line(capfd: pytest.CaptureFixtu
     assert why == "exit code 1: no memory"
     assert "first" in capfd.readouterr().err
     assert board._run([sys.executable, "-c", ""]) == ""
+
+
+def test_a_script_that_is_ended_leaves_nothing_that_it_started():
+    starts = "import subprocess as s; c = s.Popen(['cat'], stdin=-1, start_new_session=True); print(c.pid); c.wait()"
+    with subprocess.Popen([sys.executable, "-uc", starts], stdout=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        child = int(script.stdout.readline())
+        board.end_family(script.pid)
+        assert script.wait() == -signal.SIGKILL
+    while is_running(child):
+        os.sched_yield()
+
+
+def is_running(pid: int) -> bool:
+    """Not there, or ended and not yet looked at by whoever adopted it: no."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
