@@ -15,6 +15,7 @@ from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.placed import Placed
+from baton.core.scheduler.placement import MakePlacement, Placement
 from baton.core.scheduler.placer import Placer
 from baton.core.scheduler.queue import Waiting
 from baton.core.scheduler.waits import line
@@ -24,7 +25,7 @@ from baton.core.wire import messages as m
 class SchedulerCore:
     """Decides about requests: queue, credit, placement."""
 
-    def __init__(self, own: Peer, config: SchedulerConfig) -> None:
+    def __init__(self, own: Peer, config: SchedulerConfig, make_placement: MakePlacement = Placement) -> None:
         config.validate()
         self.own = own
         self.config = config
@@ -32,7 +33,7 @@ class SchedulerCore:
         self._now = 0.0
         self._out: list[Any] = []
         self._fleet = Fleet(config.strict_pd)
-        self._placer = Placer(self._fleet, config)
+        self._placer = Placer(self._fleet, config, make_placement)
         self._arrivals = self._placer.arrivals
         self._handoffs = self._placer.handoffs
         self._placed = self._placer.placed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from baton.core.config import SchedulerConfig
@@ -277,3 +277,7 @@ class Placement:
 
     def _load(self, executor: Executor) -> float:
         return executor.num_attempts / executor.capacity.num_slots
+
+
+#: what a scheduler's machine makes its placement with: this one, unless it is told another
+MakePlacement = Callable[[Fleet, SchedulerConfig], Placement]

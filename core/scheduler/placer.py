@@ -17,7 +17,7 @@ from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
 from baton.core.scheduler.handoffs import Handoffs
 from baton.core.scheduler.placed import Placed, PlacedAttempts
-from baton.core.scheduler.placement import Placement
+from baton.core.scheduler.placement import MakePlacement, Placement
 from baton.core.scheduler.prefix_wait import PrefixWait
 from baton.core.scheduler.queue import ArrivalQueue, Waiting
 from baton.core.scheduler.waits import Waits
@@ -30,13 +30,13 @@ UNBOUNDED = 1 << 62
 class Placer:
     """Spends credit. What it decides is collected as (life, message) in order."""
 
-    def __init__(self, fleet: Fleet, config: SchedulerConfig) -> None:
+    def __init__(self, fleet: Fleet, config: SchedulerConfig, make_placement: MakePlacement = Placement) -> None:
         self.arrivals = ArrivalQueue()
         self.handoffs = Handoffs()
         self.placed = PlacedAttempts()
         self.num_placed = 0  #: so far
         self.num_by_reason = dict.fromkeys(PlacementReason, 0)  #: of these
-        self._placement = Placement(fleet, config)
+        self._placement = make_placement(fleet, config)
         self.waits = Waits(self._placement)
         self.prefixes = PrefixWait(fleet, self._placement, self.arrivals, config)
         self._fleet = fleet

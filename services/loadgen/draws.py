@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from baton.services.loadgen.load_errors import BadLoad
 
+MAX_SIGMA = 4  #: of a log-normal spread: more is a slip of the hand
+
 
 class Purpose(enum.IntEnum):
     """What a generator is for. Part of what a seed means: numbers are never reused."""
@@ -43,28 +45,32 @@ def derived_seed(seed: int, number: int) -> int:
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How numbers spread: normal where `std` is positive, else uniform; always within `[low, high]`."""
+    """How numbers spread: normal where `std` is positive, log-normal where `sigma` is, else uniform; always within
+    `[low, high]`."""
 
     low: float
     high: float
-    mean: float = 0.0
+    mean: float = 0.0  #: of a log-normal spread its median
     std: float = 0.0
+    sigma: float = 0.0  #: standard deviation of the logarithm
 
     def draw(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
         if self.std > 0:
             return np.clip(rng.normal(self.mean, self.std, count), self.low, self.high)
+        if self.sigma > 0:
+            return np.clip(rng.lognormal(math.log(self.mean), self.sigma, count), self.low, self.high)
         return rng.uniform(self.low, self.high, count)
 
     def draw_whole(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
         """Whole numbers; where the spread is uniform, both ends are as likely as any between them."""
-        if self.std > 0:
+        if self.std > 0 or self.sigma > 0:
             return np.rint(self.draw(rng, count)).astype(np.int64)
         return rng.integers(int(self.low), int(self.high), count, endpoint=True)
 
 
 def parse_spread(text: str, what: str, *, least: float, is_whole: bool) -> Spread:
-    """`N`, `uniform:A-B` or `normal:MEAN,STD` with an optional `,A-B` to keep within. Raises BadLoad, which names
-    `what`. No number may be below `least`."""
+    """`N`, `uniform:A-B`, `normal:MEAN,STD` or `lognormal:MEDIAN,SIGMA`, the last two with an optional `,A-B` to keep
+    within. Raises BadLoad, which names `what`. No number may be below `least`."""
     kind, colon, rest = text.strip().partition(":")
     try:
         if not colon:
@@ -73,24 +79,29 @@ def parse_spread(text: str, what: str, *, least: float, is_whole: bool) -> Sprea
         elif kind == "uniform":
             low, high = _ends(rest, is_whole)
             spread = Spread(low=low, high=high)
-        elif kind == "normal":
-            mean, std, *ends = rest.split(",")
+        elif kind in ("normal", "lognormal"):
+            middle, width, *ends = rest.split(",")
             low, high = _ends(ends[0], is_whole) if ends else (least, math.inf)
-            spread = Spread(low=low, high=high, mean=_number(mean, False), std=_number(std, False))
+            widths = {"std" if kind == "normal" else "sigma": _number(width, False)}
+            spread = Spread(low=low, high=high, mean=_number(middle, False), **widths)
         else:
             raise ValueError(text)
     except ValueError:
-        raise BadLoad(f"{what} {text!r} is none of N, uniform:A-B, normal:MEAN,STD and normal:MEAN,STD,A-B") from None
-    return _checked(spread, text, what, least, is_normal=kind == "normal")
+        raise BadLoad(
+            f"{what} {text!r} is none of N, uniform:A-B, normal:MEAN,STD, lognormal:MEDIAN,SIGMA, and either with ,A-B"
+        ) from None
+    return _checked(spread, text, what, least, kind)
 
 
-def _checked(spread: Spread, text: str, what: str, least: float, *, is_normal: bool) -> Spread:
+def _checked(spread: Spread, text: str, what: str, least: float, kind: str) -> Spread:
     if spread.low < least:
         raise BadLoad(f"{what} {text!r}: {spread.low:g} is below {least:g}")
     if spread.low > spread.high:
         raise BadLoad(f"{what} {text!r}: {spread.low:g} is above {spread.high:g}")
-    if is_normal and spread.std <= 0:
+    if kind == "normal" and spread.std <= 0:
         raise BadLoad(f"{what} {text!r}: the standard deviation must be above 0")
+    if kind == "lognormal" and not (spread.mean > 0 and 0 < spread.sigma <= MAX_SIGMA):
+        raise BadLoad(f"{what} {text!r}: the median must be above 0, the deviation of the logarithm up to {MAX_SIGMA}")
     return spread
 
 

@@ -31,7 +31,8 @@ class History(enum.StrEnum):
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked, how much of it, and when. A length, a number of turns or a time is N, uniform:A-B, normal:MEAN,STD
-    or normal:MEAN,STD,A-B (kept within A and B). 0 or nothing: not asked for, unless it says otherwise."""
+    or lognormal:MEDIAN,SIGMA, the last two with ,A-B if kept within A and B. 0 or nothing: not asked for, unless it
+    says otherwise."""
 
     seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0  #: of all chance: the same seed gives the same load
     repeatable: bool = False  #: the same seed gives the same words, too, which a server may then find in its cache

@@ -8,8 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from baton.core.sim.fleet_run.arms import Arm, Arms, Compared, Figures, compare, scenario_of
+from baton.core.metrics.goodput import NO_SLO
+from baton.core.sim.fleet_run.arms import Arm, Arms, Compared, Figures, at_rate, check, compare, scenario_of
+from baton.core.sim.fleet_run.goodput import RateSearch, highest_rate, kept_share
 from baton.core.sim.fleet_run.run import FleetRun
+from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
+from baton.services.loadgen.bench_settings import slo_of
 from baton.services.sim.load import load_of
 
 EXIT_NOT_REPRODUCED = 1
@@ -17,41 +21,73 @@ EXIT_NOT_REPRODUCED = 1
 
 def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
     """Arms with published figures first; the others only if those are reproduced. `simulate` makes a run."""
-    if not any(arm.published for arm in arms.arms):
-        return _run_plain(table, arms, console, simulate)
+    console.print(escape(str(table.get("title", ""))), highlight=False, soft_wrap=True)
     values: dict[str, Figures] = {}
+    if not any(arm.published for arm in arms.arms):
+        _run_plain(table, arms, console, simulate, values)
+        return _check_orders(arms, values, console)
     found: list[Compared] = []
     ordered = sorted(arms.arms, key=lambda arm: not arm.published)
-    console.print(escape(str(table.get("title", ""))), highlight=False, soft_wrap=True)
     for arm in ordered:
         if not arm.published and any(each.is_off for each in found):
             console.print("not reproduced within 10 %: what is ours is not shown", style="red")
             break
-        values[arm.name] = Figures(_run(table, arm, simulate))
+        values[arm.name] = _figures(table, arms, arm, simulate)
         found += compare(arms, arm, values)
         console.print(_table(arm, [each for each in found if each.arm == arm.name]))
     for each in found:
         if each.excuse:
             console.print(f"not calibrated: {each.arm}: {each.figure}: {each.excuse}", highlight=False, soft_wrap=True)
-    return EXIT_NOT_REPRODUCED if any(each.is_off for each in found) else 0
+    if any(each.is_off for each in found):
+        return EXIT_NOT_REPRODUCED
+    return _check_orders(arms, values, console)
 
 
-def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
+def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: Any, values: dict[str, Figures]) -> None:
     """Nothing was published: one table of all arms."""
-    console.print(escape(str(table.get("title", ""))), highlight=False, soft_wrap=True)
     shown = Table()
     shown.add_column("", no_wrap=True)
     for figure in arms.figures:
         shown.add_column(escape(figure), justify="right")
     for arm in arms.arms:
-        figures = Figures(_run(table, arm, simulate))
+        figures = values[arm.name] = _figures(table, arms, arm, simulate)
         shown.add_row(escape(arm.name), *[f"{figures.value(name):.4g}" for name in arms.figures])
     console.print(shown)
-    return 0
 
 
-def _run(table: dict[str, Any], arm: Arm, simulate: Any) -> FleetRun:
+def _check_orders(arms: Arms, values: dict[str, Figures], console: Console) -> int:
+    code = 0
+    for order in arms.orders:
+        text, holds = check(order, values)
+        console.print(text, style=None if holds else "red", highlight=False, soft_wrap=True, markup=False)
+        code = code if holds else EXIT_NOT_REPRODUCED
+    return code
+
+
+def _figures(table: dict[str, Any], arms: Arms, arm: Arm, simulate: Any) -> Figures:
+    if arms.goodput is None:
+        scenario = scenario_of(table, arm)
+        return Figures(_run(scenario, simulate), slo_of(scenario.slo))
+    return _at_highest_rate(table, arms.goodput, arm, simulate)
+
+
+def _at_highest_rate(table: dict[str, Any], search: RateSearch, arm: Arm, simulate: Any) -> Figures:
+    """Of the run at the highest rate that keeps the SLO; if none does, at the lowest that was tried."""
     scenario = scenario_of(table, arm)
+    slo = slo_of(scenario.slo)
+    if slo == NO_SLO:
+        raise BadScenario(scenario.name, "a search of the highest rate that keeps one needs one", "slo")
+    runs: dict[float, FleetRun] = {}
+
+    def keeps(rate: float) -> bool:
+        runs[rate] = _run(scenario_of(table, at_rate(arm, rate)), simulate)
+        return kept_share(runs[rate].facts, slo) >= search.share
+
+    rate = highest_rate(keeps, search.most, search.within)
+    return Figures(runs[rate or min(runs)], slo, rate)
+
+
+def _run(scenario: RunScenario, simulate: Any) -> FleetRun:
     run: FleetRun = simulate(scenario, load_of(scenario))
     return run
 

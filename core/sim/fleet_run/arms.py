@@ -8,18 +8,22 @@ the file names as not calibrated, each with its reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from baton.core.errors import ServingError
+from baton.core.metrics.goodput import NO_SLO, Goodput, Slo
 from baton.core.metrics.percentiles import describe
 from baton.core.metrics.summary import Summary, summarize
+from baton.core.sim.fleet_run.goodput import RateSearch
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, make_scenario, set_value
 
 TOLERANCE = 0.1
-KEYS = ("arms", "loads", "uncalibrated", "figures")
+KEYS = ("arms", "loads", "uncalibrated", "figures", "orders", "goodput")
+RATE = "goodput_per_gpu"  #: the figure that a search of rates gives
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,6 +33,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     set: dict[str, Any] = {}  #: fields and knobs, as `--set` has them
     published: dict[str, float] = {}  #: by the name of a figure
     over: str = ""  #: an arm that stands before it: figures named `x ÷ over` are ratios to that arm's
+    gpus: Annotated[int, msgspec.Meta(ge=1)] = 1  #: accelerators of the whole fleet, of which a rate is told for each
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +43,13 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     set: dict[str, Any] = {}
 
 
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must hold between arms, or the scenario fails."""
+
+    figure: str
+    arms: Annotated[tuple[str, ...], msgspec.Meta(min_length=2)]  #: each one's figure is below the next one's
+
+
 class Arms(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -45,6 +57,8 @@ class Arms(msgspec.Struct, frozen=True, kw_only=True):
     loads: tuple[Load, ...] = ()  #: published figures are of no load, so that there are none beside several
     figures: tuple[str, ...] = ()  #: shown of every arm, besides the published ones
     uncalibrated: dict[str, str] = {}  #: `arm: figure` → why it is not reproduced
+    orders: tuple[Order, ...] = ()
+    goodput: RateSearch | None = None  #: each arm is run at its highest rate that keeps the SLO, in place of one
 
 
 class Compared(NamedTuple):
@@ -80,12 +94,18 @@ def split_arms(table: dict[str, Any]) -> Arms | None:
     for number, arm in enumerate(arms.arms):
         if arm.over and arm.over not in names[:number]:
             raise BadScenario(str(table.get("name")), f"{arm.over!r} is no arm before it", f"arms.{arm.name}.over")
+    for order in arms.orders:
+        unknown = [name for name in order.arms if name not in names]
+        if unknown:
+            raise BadScenario(str(table.get("name")), f"{unknown[0]!r} is no arm", "orders")
     return arms
 
 
 def _with_loads(arms: Arms) -> tuple[Arm, ...]:
     return tuple(
-        Arm(name=f"{load.name}: {arm.name}", set=load.set | arm.set) for load in arms.loads for arm in arms.arms
+        msgspec.structs.replace(arm, name=f"{load.name}: {arm.name}", set=load.set | arm.set)
+        for load in arms.loads
+        for arm in arms.arms
     )
 
 
@@ -100,17 +120,25 @@ def scenario_of(table: Mapping[str, Any], arm: Arm) -> RunScenario:
     return make_scenario(own)
 
 
+def at_rate(arm: Arm, rate_per_gpu: float) -> Arm:
+    """The arm under a load of so many requests per second and accelerator."""
+    return msgspec.structs.replace(arm, set=arm.set | {"load.rate": rate_per_gpu * arm.gpus})
+
+
 class Figures:
     """The figures of one run, by name:
 
-    `output_tokens_per_s`, `requests_per_s`; `<distribution>.<statistic>` of the report, such as `tpot_s.p95`;
+    `output_tokens_per_s`, `requests_per_s`, `prefix_hit_rate`; `<distribution>.<statistic>` of the report, such as
+    `tpot_s.p95`; `kept`, the share of requests that keep the whole SLO, and `kept.<bound>`, such as `kept.ttft_s`;
+    `goodput_per_gpu`, the rate that a search found;
     `<stage>→<stage>.<statistic>` in seconds, of the stages that executors mark; `gauge:<process>:<name>`;
     `prefill_steps`, `prefill_tokens`, `shared_share` (of the steps with prompts, those with more than one).
     """
 
-    def __init__(self, run: FleetRun) -> None:
+    def __init__(self, run: FleetRun, slo: Slo = NO_SLO, rate_per_gpu: float | None = None) -> None:
         self._run = run
-        self._summary: Summary = summarize(run.facts)
+        self._rate_per_gpu = rate_per_gpu
+        self._summary: Summary = summarize(run.facts, slo)
         self._stages: dict[tuple[int, str], float] | None = None
 
     def value(self, name: str) -> float:
@@ -123,12 +151,26 @@ class Figures:
             return float(run.gauges[process].get(gauge, 0.0))
         if name in ("prefill_steps", "prefill_tokens", "shared_share"):
             return self._of_steps(name)
+        if name == "prefix_hit_rate":
+            return summary.prefix_hit_rate or 0.0
+        if name == RATE and self._rate_per_gpu is not None:
+            return self._rate_per_gpu
+        if summary.goodput is not None and name == "kept":
+            return summary.goodput.share or 0.0
+        if summary.goodput is not None and name.startswith("kept."):
+            return self._kept(summary.goodput, name)
         what, _, statistic = name.rpartition(".")
         if "→" in what:
             return float(getattr(describe(self._between(*what.split("→"))), statistic) or 0.0)
         if what in summary.distributions:
             return float(getattr(summary.distributions[what], statistic) or 0.0)
         raise UnknownFigure(f"there is no figure {name!r}")
+
+    def _kept(self, goodput: Goodput, name: str) -> float:
+        bound = name.removeprefix("kept.")
+        if bound not in goodput.attainment:
+            raise UnknownFigure(f"there is no figure {name!r}: the SLO has no such bound")
+        return goodput.attainment[bound]
 
     def _of_steps(self, name: str) -> float:
         steps = [step for step in self._run.recorder.steps if step.features.prompts]
@@ -170,3 +212,11 @@ def compare(arms: Arms, arm: Arm, values: Mapping[str, Figures]) -> Iterator[Com
             value /= values[arm.over].value(plain)
         excuse = arms.uncalibrated.get(f"{arm.name}: {name}", "")
         yield Compared(arm.name, name, arm.published.get(name), value, excuse)
+
+
+def check(order: Order, values: Mapping[str, Figures]) -> tuple[str, bool]:
+    """In one line, and whether it holds."""
+    found = [(name, values[name].value(order.figure)) for name in order.arms]
+    holds = all(first < second for (_, first), (_, second) in pairwise(found))
+    told = " < ".join(f"{name} {value:.4g}" for name, value in found)
+    return f"{order.figure}: {told}{'' if holds else ': does not hold'}", holds

@@ -124,3 +124,61 @@ def test_a_figure_that_there_is_not_is_named() -> None:
 def test_parts_that_there_are_not_are_named() -> None:
     with pytest.raises(BadParts, match="order"):
         load_parts(ONE_LOOP, {"order": "sideways"})
+
+
+# ---- what must hold between arms
+
+TWO = [{"name": "fast"}, {"name": "slow", "set": {"profile": "a100-llama70b-tp8"}}]
+
+
+def test_an_order_that_holds_is_said_and_one_that_does_not_fails() -> None:
+    told = {"arms": TWO, "figures": ["ttft_s.p50"]}
+    code, text = shown(table(**told, orders=[{"figure": "ttft_s.p50", "arms": ["fast", "slow"]}]))
+    assert code == 0
+    assert "ttft_s.p50: fast" in text
+    code, text = shown(table(**told, orders=[{"figure": "ttft_s.p50", "arms": ["slow", "fast"]}]))
+    assert code == 1
+    assert "does not hold" in text
+
+
+def test_equal_figures_are_in_no_order() -> None:
+    arms = [{"name": "one"}, {"name": "two"}]
+    assert shown(table(arms=arms, orders=[{"figure": "ttft_s.p50", "arms": ["one", "two"]}]))[0] == 1
+
+
+@pytest.mark.parametrize("order", [["fast", "slower"], ["fast"]])
+def test_an_order_of_arms_that_are_not_there_is_named(order: list[str]) -> None:
+    with pytest.raises(BadScenario):
+        split_arms(table(arms=TWO, orders=[{"figure": "ttft_s.p50", "arms": order}]))
+
+
+# ---- the highest rate that keeps the SLO
+
+LOAD = {"num_requests": 40, "input_tokens": "512", "output_tokens": "4", "arrivals": "constant"}
+
+
+def searched(**fields: Any) -> dict[str, Any]:
+    """A step of one prompt takes 72.1 ms and nothing shares it: an evenly spaced load keeps 80 ms up to 13.8/s."""
+    told = table(load=LOAD, slo="ttft=80ms", executor={"token_budget": 512}, unified={"step_mode": "alternate"})
+    del told["asks"]
+    told["load"] = LOAD | {"output_tokens": "1"}
+    return told | {"goodput": {"most": 20.0, "within": 0.2}, "figures": ["goodput_per_gpu", "kept.ttft_s"]} | fields
+
+
+def test_an_arm_is_run_at_its_highest_rate_and_told_for_each_accelerator() -> None:
+    arms = [
+        {"name": "one", "published": {"goodput_per_gpu": 13.8}},
+        {"name": "one of two", "gpus": 2, "published": {"goodput_per_gpu": 6.9}},
+        {"name": "two", "gpus": 2, "set": {"topology": "2U"}, "published": {"goodput_per_gpu": 13.8}},
+    ]
+    code, text = shown(searched(arms=arms))
+    assert code == 0, text
+    assert text.count("kept.ttft_s") == 3
+
+
+def test_an_slo_that_no_rate_keeps_gives_0_and_none_is_an_error() -> None:
+    code, text = shown(searched(arms=[{"name": "one"}], slo="ttft=1ms"))
+    assert code == 0
+    assert "│ one │               0 │" in text
+    with pytest.raises(BadScenario, match="slo"):
+        shown(searched(arms=[{"name": "one"}], slo=""))

@@ -38,10 +38,20 @@ def test_normal_lengths_keep_within_their_ends() -> None:
     assert tokens("normal:4,10").min() == 1
 
 
+def test_lognormal_lengths_have_their_median_and_the_deviation_of_their_logarithm() -> None:
+    lengths = tokens("lognormal:400,0.5")
+    assert np.median(lengths) == pytest.approx(400, rel=0.02)
+    assert np.log(lengths).std() == pytest.approx(0.5, rel=0.02)
+    kept = tokens("lognormal:67,1.6,2-1085")
+    assert (kept.min(), kept.max()) == (2, 1085)
+    assert np.median(kept) == pytest.approx(67, rel=0.05)
+
+
 @pytest.mark.parametrize(
     "spec",
     ["", "many", "1.5", "-3", "0", "uniform:5", "uniform:9-3", "uniform:0-4", "normal:5", "normal:5,0", "normal:a,1",
-     "normal:5,1,9-3", "zipf:1-2", "uniform:1-2-3", "99999999999", "nan"],
+     "normal:5,1,9-3", "lognormal:5", "lognormal:0,1", "lognormal:5,0", "lognormal:5,99", "zipf:1-2",
+     "uniform:1-2-3", "99999999999", "nan"],
 )  # fmt: skip
 def test_what_is_no_length_is_named_in_one_line(spec: str) -> None:
     with pytest.raises(BadLoad, match="input_tokens") as caught:
