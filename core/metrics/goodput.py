@@ -55,6 +55,11 @@ def goodput(successes: Sequence[Figures], num_others: int, slo: Slo, length_s: f
     )
 
 
+def keeps(row: Figures, slo: Slo) -> bool:
+    """Whether a success kept every bound."""
+    return all(_kept(row, slo, [name for name in Slo.__struct_fields__ if getattr(slo, name) is not None]).values())
+
+
 def _kept(row: Figures, slo: Slo, bounds: list[str]) -> dict[str, bool]:
     measured = {
         "ttft_s": row.ttft_from_schedule_s,

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import msgspec
 
-from baton.core.metrics.definitions import figures, is_success, values
+from baton.core.metrics.definitions import UNITS, figures, is_success, values
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.percentiles import PERCENTS, percentile
 from baton.core.metrics.summary import Summary, measured
@@ -25,6 +25,13 @@ NUM_BATCHES = 10
 #: those figures of a run that are shown with an interval
 TIMES = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 STATISTICS = ("p50", "p90", "p95", "p99")
+RATES = {
+    "requests_per_s": "requests/s",
+    "output_tokens_per_s": "tokens/s",
+    "prefix_hit_rate": "share",
+    "goodput.share": "share",
+    "goodput.good_per_s": "requests/s",
+}
 
 #: 97.5 % quantiles of Student's t for 1 … 30 degrees of freedom
 _T = (
@@ -90,6 +97,11 @@ def headline(summary: Summary) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def unit_of(name: str) -> str:
+    """Of a figure of `headline`."""
+    return RATES.get(name) or UNITS[name.rpartition(".")[0]]
+
+
 def over_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
     """Of `headline`s; a figure that one of the runs does not have is left out."""
     names = runs[0] if runs else {}
@@ -97,7 +109,7 @@ def over_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
 
 
 def within_run(facts: Iterable[RequestFacts]) -> dict[str, Estimate]:
-    """Percentiles of times of one run. A percentile with fewer than one value in each part beyond it is left out."""
+    """Percentiles of times of one run; those beyond which each part has less than one request are left out."""
     good = [figures(row) for row in measured(facts) if is_success(row)]
     size, rest = divmod(len(good), NUM_BATCHES)
     if not size:
@@ -110,7 +122,7 @@ def within_run(facts: Iterable[RequestFacts]) -> dict[str, Estimate]:
         ordered, all_values = [sorted(part[name]) for part in parts], sorted(whole[name])
         for statistic in STATISTICS:
             percent = PERCENTS[statistic]
-            if min(map(len, ordered)) * (100.0 - percent) >= 100.0:
+            if min(map(len, ordered)) and size * (100.0 - percent) >= 100.0:
                 value = percentile(all_values, percent)
                 half = _half([percentile(part, percent) for part in ordered])
                 found[f"{name}.{statistic}"] = Estimate(value=value, low=value - half, high=value + half)

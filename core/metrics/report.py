@@ -15,6 +15,7 @@ import msgspec
 from baton.core.errors import ServingError
 from baton.core.metrics.compat import Compat
 from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.intervals import Estimate
 from baton.core.metrics.over_time import Series
 from baton.core.metrics.summary import Summary
 
@@ -58,6 +59,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     compat: tuple[Compat, ...] = ()
     server_series: dict[str, tuple[tuple[float, float], ...]] = {}  #: what the server said of itself: (time, value)
     warnings: tuple[str, ...] = ()
+    intervals: dict[str, Estimate] = {}  #: by the names of `intervals.headline`; of several runs, if there were
 
 
 class _Version(msgspec.Struct):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from baton.core.metrics.definitions import UNITS
+from baton.core.metrics.intervals import Estimate, unit_of
 from baton.core.metrics.percentiles import Distribution
 from baton.core.metrics.summary import Summary
 
@@ -13,7 +15,7 @@ COLUMNS = ("figure", "unit", "statistic", "value")
 Row = tuple[str, str, str, float]
 
 
-def rows(summary: Summary) -> Iterator[Row]:
+def rows(summary: Summary, intervals: Mapping[str, Estimate] = MappingProxyType({})) -> Iterator[Row]:
     counts = summary.counts
     for name in ("planned", "succeeded", "failed", "cancelled", "cut_short"):
         yield "requests", "requests", name, getattr(counts, name)
@@ -26,6 +28,11 @@ def rows(summary: Summary) -> Iterator[Row]:
     for figure, unit, statistic, maybe in _singles(summary):
         if maybe is not None:
             yield figure, unit, statistic, maybe
+    for name, found in intervals.items():
+        for statistic, maybe in (("estimate", found.value), ("low", found.low), ("high", found.high)):
+            if maybe is not None:
+                yield name, unit_of(name), statistic, maybe
+        yield name, "runs", "count", found.num_runs
 
 
 def _singles(summary: Summary) -> Iterator[tuple[str, str, str, float | None]]:

@@ -14,6 +14,7 @@ from baton.core.metrics.compare import Comparison
 from baton.core.metrics.compat import Compat
 from baton.core.metrics.definitions import UNITS, failure_of
 from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.intervals import Estimate, unit_of
 from baton.core.metrics.percentiles import Distribution
 from baton.core.metrics.report import Report
 from baton.core.metrics.summary import Summary, measured
@@ -31,6 +32,14 @@ NAMES = {
     "schedule_lag_s": "schedule lag of the client",
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
+}
+#: figures of a whole run that have intervals
+OF_A_RUN = {
+    "requests_per_s": "requests/s",
+    "output_tokens_per_s": "output tokens/s",
+    "prefix_hit_rate": "prefix hits, share",
+    "goodput.share": "share that kept the SLO",
+    "goodput.good_per_s": "requests/s that kept the SLO",
 }
 Part = tuple[str, float | None, str]  #: name, value, format
 
@@ -53,6 +62,7 @@ def show_report(report: Report, facts: Sequence[RequestFacts], console: Console)
     _show_table(console, "milliseconds, or tokens", summary.distributions)
     for parts in _rates(summary):
         _line(console, ", ".join(f"{name} {form.format(value)}" for name, value, form in parts if value is not None))
+    _show_intervals(report.intervals, console)
     for compat in report.compat:
         _show_compat(compat, console)
     for reason in summary.degraded:
@@ -122,6 +132,28 @@ def _rates(summary: Summary) -> list[list[Part]]:
     if goodput is not None:
         lines.append([("share that kept the SLO", goodput.share, "{:.1%}"), ("per s", goodput.good_per_s, "{:.2f}")])
     return lines
+
+
+def _show_intervals(intervals: dict[str, Estimate], console: Console) -> None:
+    """Where no figure has one, nothing: of few requests of one run."""
+    if not any(found.low is not None for found in intervals.values()):
+        return
+    num_runs = max(found.num_runs for found in intervals.values())
+    of = f"over {num_runs} seeds" if num_runs > 1 else "within this run"
+    table = _new_table(f"95 % intervals {of}", ("mean" if num_runs > 1 else "value", "from", "to", "±"))
+    for name, found in intervals.items():
+        figure, _, statistic = name.rpartition(".")
+        title = f"{NAMES[figure]} {statistic}, ms" if figure in NAMES else OF_A_RUN[name]
+        numbers = [_sized(name, value) for value in (found.value, found.low, found.high)]
+        table.add_row(title, *numbers, "" if found.half_share is None else f"{found.half_share:.1%}")
+    console.print(table)
+
+
+def _sized(name: str, value: float | None) -> str:
+    """Times in milliseconds, rates and shares as they are: four digits."""
+    if value is None:
+        return ""
+    return f"{value * 1e3:,.1f}" if unit_of(name) in ("s", "s/token") else f"{value:,.4g}"
 
 
 def _show_compat(compat: Compat, console: Console) -> None:

@@ -94,7 +94,7 @@ def write_report(folder: Path, report: Report) -> None:
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(COLUMNS)
-    table.writerows(rows(report.summary))
+    table.writerows(rows(report.summary, report.intervals))
     write_whole(folder / TABLE, text.getvalue().encode())
 
 

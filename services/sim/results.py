@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from baton.core.metrics.intervals import Estimate, within_run
 from baton.core.metrics.over_time import over_time
 from baton.core.metrics.report import Report, Run, encode_facts
 from baton.core.metrics.summary import summarize
@@ -24,8 +25,11 @@ from baton.services.loadgen.results import PAGE, RECORDS, write_report, write_wh
 STEPS, TRACE = "steps.jsonl", "trace.json"
 
 
-def make_report(scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun) -> Report:
-    """A function of the run alone: it says neither when nor where it was made. Raises BadLoad."""
+def make_report(
+    scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun, intervals: dict[str, Estimate] | None = None
+) -> Report:
+    """A function of the run alone: it says neither when nor where it was made. `intervals` are over several runs; if
+    there are none, those within this one are told. Raises BadLoad."""
     return Report(
         run=Run(
             target=f"a simulated {scenario.topology.upper()}",
@@ -39,6 +43,7 @@ def make_report(scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetR
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
         warnings=tuple(sorted({group.profile.source for group in fleet.groups})),
+        intervals=intervals or within_run(run.facts),
     )
 
 
@@ -47,7 +52,7 @@ def settings_of(scenario: RunScenario) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name in RunScenario.__struct_fields__:
         value = msgspec.to_builtins(getattr(scenario, name))
-        if name in ("title", "source", "asks", "seed") or not value:
+        if name in ("title", "source", "asks", "seed", "seeds") or not value:
             continue
         if isinstance(value, dict):
             told |= {f"{name}.{knob}": _plain(inner) for knob, inner in value.items()}

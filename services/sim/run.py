@@ -1,12 +1,14 @@
 """`baton sim`: a performance run on executors of which only the time is modelled, reported as a load is.
 
-Exit codes: 0; 1 no request succeeded, or a law of the system was broken; 2 nothing could be run; 130 interrupted.
+Exit codes: 0; 1 no request succeeded, or a law of the system was broken; 2 nothing could be run; 130 interrupted: what
+was simulated by then is reported.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from baton.core.errors import ServingError
+from baton.core.metrics.intervals import over_runs
+from baton.core.metrics.report import Report
 from baton.core.sim.env import Violation
 from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import load_parts
@@ -27,6 +31,8 @@ from baton.services.sim.arms import run_arms
 from baton.services.sim.load import SimLoad, load_of
 from baton.services.sim.results import make_report, write_files
 from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of
+from baton.services.sim.seeds import figures_of, other_seeds
+from baton.services.sim.stopping import Stopping
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 SHOW_EVERY_S = 0.2
@@ -46,7 +52,7 @@ def main(arguments: list[str]) -> int:
         print(f"baton sim: a law of the system was broken: {violation}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print("baton sim: interrupted; nothing was written", file=sys.stderr)
+        print("baton sim: interrupted, and nothing was written", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         raise
@@ -69,10 +75,15 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
         check_folder(folder)
     load = load_of(scenario)
     fleet = scenario.fleet()
+    shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
-    run = simulate(scenario, load, errors if errors.is_terminal else None)
-    took_s = time.perf_counter() - began_at
-    report = make_report(scenario, fleet, load.plan, run)
+    with Stopping() as stopping:
+        run = simulate(scenario, load, shown, stopping=stopping)
+        took_s = time.perf_counter() - began_at
+        found = [figures_of(scenario, run)]
+        if not stopping.is_asked:
+            found += _others(scenario, shown, stopping)
+    report = make_report(scenario, fleet, load.plan, run, over_runs(found) if len(found) > 1 else None)
     if scenario.title:
         console.print(escape(scenario.title), highlight=False, soft_wrap=True)
     show_report(report, run.facts, console)
@@ -82,14 +93,43 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
             console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
+    if stopping.is_asked:
+        errors.print(f"baton sim: {_cut(report, len(found), scenario.seeds)}", highlight=False, soft_wrap=True)
+        return EXIT_INTERRUPTED
     return 0 if report.summary.counts.succeeded else EXIT_FAILED
 
 
-def simulate(scenario: RunScenario, load: SimLoad, console: Console | None = None) -> FleetRun:
+def _others(scenario: RunScenario, shown: Console | None, stopping: Stopping) -> list[dict[str, float]]:
+    """Of the further seeds; a run that was stopped is none."""
+    found = []
+    for figures in other_seeds(scenario, partial(simulate, console=shown, stopping=stopping)):
+        if stopping.is_asked:
+            break
+        found.append(figures)
+    return found
+
+
+def _cut(report: Report, num_runs: int, wanted: int) -> str:
+    if report.summary.counts.is_whole:
+        return f"interrupted: {num_runs} of {wanted} seeds were run to their end and are what is told"
+    return "interrupted: what had ended by then is told, the rest of the load is cut short or unsent"
+
+
+def simulate(
+    scenario: RunScenario,
+    load: SimLoad,
+    console: Console | None = None,
+    *,
+    label: str = "",
+    stopping: Stopping | None = None,
+) -> FleetRun:
     """One run; its progress on the console if there is one. Raises ServingError, Violation, StepUnknown."""
     parts = load_parts(scenario.parts, scenario.parts_settings)
+    run = partial(run_fleet, scenario.fleet(), load.requests, load.phases, scenario.seed, parts)
+    if stopping is not None:
+        run = partial(run, is_stopped=lambda: stopping.is_asked)
     if console is None:
-        return run_fleet(scenario.fleet(), load.requests, load.phases, scenario.seed, parts)
+        return run()
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as shown:
         task = shown.add_task("", total=len(load.requests))
@@ -99,9 +139,10 @@ def simulate(scenario: RunScenario, load: SimLoad, console: Console | None = Non
             nonlocal shown_at
             if time.perf_counter() - shown_at > SHOW_EVERY_S:
                 shown_at = time.perf_counter()
-                shown.update(task, completed=num_ended, description=f"{virtual_s:,.1f} s", refresh=True)
+                text = ", ".join(filter(None, (f"{virtual_s:,.1f} s", label)))
+                shown.update(task, completed=num_ended, description=text, refresh=True)
 
-        return run_fleet(scenario.fleet(), load.requests, load.phases, scenario.seed, parts, progress=progress)
+        return run(progress=progress)
 
 
 def _show_uses(run: FleetRun, console: Console) -> None:

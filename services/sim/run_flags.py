@@ -33,6 +33,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     synthetic: str = ""
     slo: str = ""
     seed: int | None = None
+    seeds: int | None = None
     out: str = ""
     settings: tuple[str, ...] = ()
     steps: bool = False
@@ -59,6 +60,7 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument("--synthetic", metavar="SPEC", help="the load: options of `baton bench`, as NAME=VALUE …")
     parser.add_argument("--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not")
     parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
+    parser.add_argument("--seeds", type=int, metavar="N", help="so many runs with seeds from that one on: intervals")
     parser.add_argument("--out", metavar="DIR", help="folder for report.json, requests.jsonl, summary.csv, report.html")
     parser.add_argument(
         "--set", dest="settings", action="append", metavar="KNOB=VALUE",
@@ -85,6 +87,10 @@ def table_of(asked: Asked) -> dict[str, Any]:
         set_value(table, setting)
     if asked.seed is not None:
         table["seed"] = asked.seed
+    if asked.seeds is not None:
+        if "arms" in table:
+            raise BadCommand("--seeds: a scenario with arms compares single runs")
+        table["seeds"] = asked.seeds
     return table
 
 

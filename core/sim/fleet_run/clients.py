@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.metrics.facts import Chunk, Failure, Phase, RequestFacts
+from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, Phase, RequestFacts
 from baton.core.router.events import Arrive, ClientGone, Deliver, End
 from baton.core.sim.fleet_run.process import LoopProcess
 from baton.core.sim.fleet_run.request import SimRequest
@@ -42,6 +42,7 @@ class ScheduleLike(Protocol):
     def take_due(self, now: float) -> Iterable[DueLike]: ...
     def end(self, index: int, now: float) -> None: ...
     def next_wake_s(self) -> float | None: ...
+    def take_rest(self, now: float) -> Iterable[DueLike]: ...
 
 
 #: of one phase: from its start, and the ends of all requests before, to its schedule
@@ -96,6 +97,16 @@ class Clients:
             self._open[command.request_id - 1].chunks.append(Chunk(now, 0, len(command.tokens)))
         else:
             self._end(command)
+
+    def cut_short(self) -> None:
+        """The run ends now: what is open is told of as cut short, what was never asked as unsent."""
+        now = self._time()
+        for opened in self._open.values():
+            self._told(_facts(opened, None, now))
+        schedules = [self._schedule] if self._schedule is not None else []
+        for schedule in (*schedules, *(make(now, self.ended) for make in self._phases)):
+            for due in schedule.take_rest(now):
+                self._told(_unsent(self._requests[due.request.index], due))
 
     # ---- sending
 
@@ -179,19 +190,14 @@ class Clients:
             self._send_due()
 
 
-def _facts(opened: _Open, end: End, now: float) -> RequestFacts:
+def _facts(opened: _Open, end: End | None, now: float) -> RequestFacts:
+    """Without an end: it is cut short by the end of the run."""
     request, due, chunks = opened.request, opened.due, tuple(opened.chunks)
-    is_cancelled = end.error is Reason.ABORTED and request.cancel_after_s is not None
-    failure, status = _failure(end.error, bool(chunks), is_cancelled)
+    error = Reason.ABORTED if end is None else end.error
+    is_cancelled = end is None or (error is Reason.ABORTED and request.cancel_after_s is not None)
+    failure, status = _failure(error, bool(chunks), is_cancelled)
     return RequestFacts(
-        index=request.index,
-        phase=Phase.MEASURED if request.is_measured else Phase.WARM_UP,
-        session=request.session,
-        turn=request.turn,
-        wanted_output_tokens=request.num_output_tokens,
-        scheduled_s=due.scheduled_s,
-        is_due_by_plan=request.is_due_by_plan,
-        held_until_s=due.held_until_s,
+        **_planned(request, due),
         dispatched_s=opened.sent_s,
         sent_s=opened.sent_s,
         headers_s=chunks[0].time_s if chunks else None,
@@ -200,13 +206,31 @@ def _facts(opened: _Open, end: End, now: float) -> RequestFacts:
         done_s=now,
         status=status,
         num_input_tokens=opened.num_input_tokens,
-        num_cached_tokens=end.num_cached_tokens,
+        num_cached_tokens=UNKNOWN if end is None else end.num_cached_tokens,
         num_output_tokens=sum(chunk.num_tokens for chunk in chunks),
-        finish_reason="length" if end.error is None else "",
+        finish_reason="length" if error is None else "",
         is_cancelled=is_cancelled,
+        is_cut_short=end is None,
         failure=failure,
-        detail="" if end.error is None else f"{end.error.name} {end.numbers}",
+        detail="" if error is None or end is None else f"{error.name} {end.numbers}",
     )
+
+
+def _unsent(request: SimRequest, due: DueLike) -> RequestFacts:
+    return RequestFacts(**_planned(request, due), failure=Failure.UNSENT, detail="the run ended before it was sent")
+
+
+def _planned(request: SimRequest, due: DueLike) -> dict[str, Any]:
+    return {
+        "index": request.index,
+        "phase": Phase.MEASURED if request.is_measured else Phase.WARM_UP,
+        "session": request.session,
+        "turn": request.turn,
+        "wanted_output_tokens": request.num_output_tokens,
+        "scheduled_s": due.scheduled_s,
+        "is_due_by_plan": request.is_due_by_plan,
+        "held_until_s": due.held_until_s,
+    }
 
 
 def _failure(error: Reason | None, has_begun: bool, is_cancelled: bool) -> tuple[Failure | None, int]:

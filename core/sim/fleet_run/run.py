@@ -54,8 +54,10 @@ def run_fleet(
     parts: Parts = OURS,
     recorder: Recorder | None = None,
     progress: Progress | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> FleetRun:
-    """Runs until the load is over. Raises Violation for a fault of the system, RunStuck if requests cannot end."""
+    """Runs until the load is over, or it is stopped: then what is open is cut short, and the rest unsent. Raises
+    Violation for a fault of the system, RunStuck if requests cannot end."""
     facts: list[RequestFacts] = []
     clients = Clients(requests, phases, facts.append)
     world = FleetWorld(spec, seed, clients.heard, recorder, parts)
@@ -75,6 +77,9 @@ def run_fleet(
             raise RunStuck(f"{clients.num_ended} requests ended, and time stands still at {time.now:.6f} s")
         if progress is not None:
             progress(time.now - clients.began_at, clients.num_ended)
+        if is_stopped():
+            clients.cut_short()
+            break
     length_s = time.now - clients.began_at
     return FleetRun(
         facts,

@@ -7,7 +7,7 @@ import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -66,6 +66,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     asks: tuple[PlannedAsk, ...] = ()  #: in place of a load
     slo: str = ""
     seed: int = 0
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1  #: runs, each with the next seed: figures get intervals
     parts: str = ""  #: `module:name` of what is to run in place of ours
     parts_settings: dict[str, Any] = {}
 

@@ -73,6 +73,21 @@ function allFigures({ report: { summary } }) {
     distributionTable("Distributions", entries), table("Of the run", columns, singles(summary), "stacked singles"));
 }
 
+// Over the seeds of several runs, or of the parts of one.
+function intervals({ report: { intervals: found } }) {
+  const entries = Object.entries(found || {});
+  if (!entries.some(([, each]) => isNumber(each.low))) return null;
+  const runs = Math.max(...entries.map(([, each]) => each.num_runs));
+  const columns = [{ title: "figure" }, { title: runs > 1 ? "mean" : "value", isNumber: true }, { title: "from", isNumber: true }, { title: "to", isNumber: true }, { title: "±", isNumber: true }];
+  const row = ([name, { value, low, high }]) => {
+    const write = /^(ttft|tpot|itl|e2e)_s/.test(name) ? (seconds) => time(seconds, 4) : (plain) => number(plain, 4);
+    return [h("code", {}, name), write(value), write(low), write(high), isNumber(low) && value ? share((high - low) / 2 / Math.abs(value)) : NONE];
+  };
+  const note = runs > 1 ? `95 % confidence intervals of the mean over ${runs} runs with a seed of their own each, by Student’s t; all else on this page is of the first.`
+    : "95 % confidence intervals by the spread among ten parts of this run, one after the other.";
+  return section("intervals", "How sure", note, table("Intervals", columns, entries.map(row), "plain"));
+}
+
 function otherTools({ report: { compat } }) {
   if (!compat.length) return null;
   return section("tools", "By other tools’ definitions", "The same facts, as these tools would name and count them; times in seconds are written in a unit that fits.",

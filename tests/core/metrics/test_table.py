@@ -7,6 +7,7 @@ import pytest
 from baton.core.metrics.definitions import UNITS
 from baton.core.metrics.facts import Failure
 from baton.core.metrics.goodput import Slo
+from baton.core.metrics.intervals import Estimate
 from baton.core.metrics.summary import summarize
 from baton.core.metrics.table import COLUMNS, rows
 from tests.core.metrics.stub import failed, fixed_schedule, renumbered
@@ -31,3 +32,19 @@ def test_what_is_undefined_has_no_row():
     assert ("requests", "throughput") not in found
     assert ("ttft_s", "p50") not in found
     assert ("ttft_s", "count") in found
+
+
+def test_intervals_have_rows_of_their_own():
+    intervals = {
+        "ttft_s.p50": Estimate(value=0.1, low=0.08, high=0.12, num_runs=4),
+        "output_tokens_per_s": Estimate(value=50.0),
+    }
+    found = list(rows(summarize([]), intervals))[-6:]
+    assert found == [
+        ("ttft_s.p50", "s", "estimate", 0.1),
+        ("ttft_s.p50", "s", "low", 0.08),
+        ("ttft_s.p50", "s", "high", 0.12),
+        ("ttft_s.p50", "runs", "count", 4),
+        ("output_tokens_per_s", "tokens/s", "estimate", 50.0),
+        ("output_tokens_per_s", "runs", "count", 1),
+    ]
