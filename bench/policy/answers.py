@@ -53,8 +53,14 @@ def measure(options: Options, folder: Path) -> dict[str, Any]:
 
 
 def is_right(question: Question, answer: str) -> bool:
-    """Whether one of the right words begins a word of the answer."""
-    return any(f" {_words(right)}" in f" {_words(answer)}" for right in question.answers)
+    """Whether one of the right answers is there: a word in any form that begins with it, all else as a whole."""
+    said = f" {_words(answer)} "
+    return any(_mark(right) in said for right in question.answers)
+
+
+def _mark(right: str) -> str:
+    has_forms = right.isalpha() and len(right) > 1
+    return f" {_words(right)}" if has_forms else f" {_words(right)} "
 
 
 def _words(text: str) -> str:
