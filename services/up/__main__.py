@@ -23,7 +23,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--model", default="", help=f"tiny, a folder, a .gguf file or a hub id; {DEFAULT_MODEL} by default"
     )
-    made.add_argument("--prefill", type=int, help="prefill executors (1, or 0 beside --unified)")
+    made.add_argument(
+        "--prefill", type=int, help="prefill executors (1, or 0 beside --unified); with 0, decode computes prompts"
+    )
     made.add_argument("--decode", type=int, help="decode executors (1, or 0 beside --unified)")
     made.add_argument("--unified", type=int, default=0, help="executors that do both (0)")
     made.add_argument("--host", default="", help="where the HTTP API listens (127.0.0.1)")

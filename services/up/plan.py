@@ -43,12 +43,21 @@ MAX_EXECUTORS = 256  #: of a kind: each is a process of this machine
 
 
 def check_counts(num_prefill: int, num_decode: int, num_unified: int) -> None:
-    """Raises SettingsInvalid where these executors could answer no request."""
+    """Raises SettingsInvalid where these executors could answer no request, whatever the settings are."""
     for flag, count in (("prefill", num_prefill), ("decode", num_decode), ("unified", num_unified)):
         if not 0 <= count <= MAX_EXECUTORS:
             raise SettingsInvalid(f"--{flag} {count}: a number of executors, from 0 to {MAX_EXECUTORS}")
-        if count == 0 and num_unified == 0 and flag != "unified":
-            raise SettingsInvalid(f"--{flag} 0: without a {flag} executor nothing is answered, unless with --unified")
+    if num_decode == num_unified == 0:
+        raise SettingsInvalid("--decode 0: without a decode executor nothing is answered, unless with --unified")
+
+
+def check_strict(options: UpOptions, strict_pd: bool) -> None:
+    """`strict_pd` is the scheduler's, from wherever it was told. Raises SettingsInvalid where it lets no executor of
+    these compute a prompt; without it decode executors do (R2)."""
+    if strict_pd and options.num_prefill == options.num_unified == 0:
+        raise SettingsInvalid(
+            "--prefill 0: with strict_pd nothing is answered without a prefill executor, unless with --unified"
+        )
 
 
 def plan_children(options: UpOptions, run_folder: Path, parent_pid: int) -> list[ChildPlan]:

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from baton.core.config import SchedulerConfig
 from baton.core.ids import Role
 from baton.services.router.http.auth import load_api_keys
 from baton.services.runtime.entry import read_settings
 from baton.services.runtime.journal import make_journal_folder
 from baton.services.runtime.settings import HttpSettings, Settings, read_environment, read_file
 from baton.services.transport.http_address import cannot_listen
-from baton.services.up.plan import UpOptions, plan_children
+from baton.services.up.plan import UpOptions, check_strict, plan_children
 
 #: what a service needs beyond its own drain: its sockets, its threads, its exit
 STOP_MARGIN_S = 10.0
@@ -42,6 +43,9 @@ def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
         plan.name: read_settings(plan.role, plan.flags, environment)
         for plan in plan_children(options, Path("/"), os.getpid())
     }
+    scheduler = told[Role.SCHEDULER.name.lower()].knobs
+    assert isinstance(scheduler, SchedulerConfig)  # for the type checker
+    check_strict(options, scheduler.strict_pd)
     http = next(settings.http for settings in told.values() if settings.role is Role.ROUTER)
     check_address(http.host, http.port)
     if options.journal is not None:

@@ -32,12 +32,12 @@ def test_executors_start_after_what_they_need_and_the_router_last() -> None:
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--prefill", "0"], "--prefill 0"),
-        (["--decode", "0"], "--decode 0"),
+        (["--prefill", "0", "--strict-pd"], "--prefill 0: with strict_pd"),
+        (["--decode", "0"], "--decode 0: without a decode executor"),
         (["--prefill", "-1"], "--prefill -1"),
         (["--unified", "-1"], "--unified -1"),
         (["--unified", "99999"], "--unified 99999"),
-        (["--prefill", "0", "--decode", "0"], "--prefill 0"),
+        (["--prefill", "0", "--decode", "0"], "--decode 0"),
     ],
 )
 def test_executors_that_could_answer_nothing_are_refused(
@@ -51,6 +51,10 @@ def test_executors_of_one_kind_are_enough_beside_unified_ones() -> None:
     check_counts(0, 0, 1)
     check_counts(1, 0, 1)
     check_counts(0, 2, 1)
+
+
+def test_r2_decode_executors_are_enough() -> None:
+    check_counts(0, 1, 0)
 
 
 def test_every_command_line_is_one_that_its_service_takes() -> None:

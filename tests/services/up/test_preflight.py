@@ -41,6 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["--host", "192.0.2.1"], "", "cannot listen on 192.0.2.1:8000 (--host, --port)"),
         (["--device", "cuda"], "", "device.kind = 'cuda' is none of cpu, fake"),
         (["--journal", "/proc/x"], "", "--journal = '/proc/x'"),
+        (["--prefill", "0"], "[scheduler]\nstrict_pd = true", "--prefill 0: with strict_pd nothing is answered"),
         ([], "[http]\napi_keys_file = '/nonexistent'", "/nonexistent cannot be read"),
         ([], "[http]\napi_keys_file = '/tmp'", "/tmp cannot be read"),
     ],
