@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from baton.core.config import ExecutorConfig
 from baton.core.ids import Role
@@ -17,37 +17,64 @@ _HOLDS: Condition = ("only with another hold than off", lambda config, _: config
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
 _PROTECTS: Condition = ("only with protect_steps", lambda config, _: config.protect_steps > 0)
+_IS_BOUND: Condition = (
+    "only with another hold than off, or with protect_steps",
+    lambda config, _: config.hold != "off" or config.protect_steps > 0,
+)
 _RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)
 _WRITES: Condition = ("only on a prefill executor", lambda _, role: role is Role.PREFILL)
+_MOVES: Condition = ("only on a prefill or decode executor", lambda _, role: role is not Role.UNIFIED)
+_JOINS_SLOWLY: Condition = ("only with join_max_steps", lambda config, _: config.join_max_steps > 0)
 
 #: by knob, what it needs; the first that is missing is told
 NEEDS: dict[str, tuple[Condition, ...]] = {
+    "growth_reserve": (_DECODES,),
     "step_mode": (_DECODES,),
     "hold": (_DECODES, _KEEPS_BACK),
     "hold_fill": (_DECODES, _KEEPS_BACK, _BY_FILL),
-    "hold_max_ms": (_DECODES, _KEEPS_BACK),
+    "hold_max_ms": (_DECODES, _KEEPS_BACK, _IS_BOUND),
     "hold_stall_ms": (_DECODES, _KEEPS_BACK, _HOLDS),
-    "hold_partial_ms": (_DECODES, _KEEPS_BACK),
-    "hold_kv_high": (_DECODES, _KEEPS_BACK),
-    "hold_batch_low": (_DECODES, _KEEPS_BACK),
+    "hold_partial_ms": (_DECODES, _KEEPS_BACK, _IS_BOUND),
+    "hold_kv_high": (_DECODES, _KEEPS_BACK, _IS_BOUND),
+    "hold_batch_low": (_DECODES, _KEEPS_BACK, _IS_BOUND),
     "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
     "protect": (_DECODES, _KEEPS_BACK, _PROTECTS),
     "protect_steps": (_DECODES, _KEEPS_BACK),
-    "window": (_WRITES,),
-    "share_wait_s": (_RECEIVES,),
-    "join_share": (_RECEIVES,),
+    "join_share": (_RECEIVES, _JOINS_SLOWLY),
     "join_max_steps": (_RECEIVES,),
-    "join_max_ms": (_RECEIVES,),
+    "join_max_ms": (_RECEIVES, _JOINS_SLOWLY),
+    "piece_bytes": (_WRITES,),
+    "window": (_WRITES,),
+    "window_bytes": (_MOVES,),
+    "total_window_bytes": (_WRITES,),
+    "handoff_lead_steps": (_WRITES,),
+    "parked_tokens": (_WRITES,),
+    "share_wait_s": (_RECEIVES,),
+    "quarantine_blocks": (_RECEIVES,),
 }
 
 
 def without_effect(config: ExecutorConfig, role: Role) -> str:
     """The first knob that would have no effect on such an executor, and why; empty if there is none. A default is not
     told."""
+    knob, why = _first_in_vain(config, role)
+    return f"{knob} = {getattr(config, knob)} has no effect: {why}" if knob else ""
+
+
+def with_effect(config: ExecutorConfig, role: Role) -> ExecutorConfig:
+    """The same knobs, but for those without effect on such an executor, which have their defaults."""
+    plain = ExecutorConfig()
+    while knob := _first_in_vain(config, role)[0]:
+        config = replace(config, **{knob: getattr(plain, knob)})
+    return config
+
+
+def _first_in_vain(config: ExecutorConfig, role: Role) -> tuple[str, str]:
+    """The knob and what it lacks; empty if each that is told has an effect."""
     for field in fields(config):
         if getattr(config, field.name) == field.default:
             continue
         for why, holds in NEEDS.get(field.name, ()):
             if not holds(config, role):
-                return f"{field.name} = {getattr(config, field.name)} has no effect: {why}"
-    return ""
+                return field.name, why
+    return "", ""

@@ -45,7 +45,7 @@ class ExecutorCore:
             raise ValueError(f"num_slots = {config.num_slots}: at most token_budget = {config.token_budget}")
         if vain := without_effect(config, own.role):
             raise ValueError(vain)
-        if layout.slot_bytes > config.piece_bytes:
+        if own.role is Role.PREFILL and layout.slot_bytes > config.piece_bytes:
             raise ValueError(f"piece_bytes = {config.piece_bytes}: one slot of one plane has {layout.slot_bytes}")
         self.state = ExecutorState(own, layout, config, hash_key)
         self.cohorts = Cohorts()

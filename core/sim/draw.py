@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from baton.core.config import PREFIX_WAIT_MAX_MS, ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
+from baton.core.knob_effects import with_effect
 from baton.core.layout import KvLayout
 from baton.core.sim.draw_gate import with_gates
 from baton.core.sim.faults import draw_faults
@@ -125,10 +126,7 @@ def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
     for spec in scenario.executors:
         window = rng.choice(("adaptive", "adaptive", "fixed"))
         share_wait_s = rng.choice((0.0, 5e-3, 0.5, 0.5))
-        knobs: dict[str, Any] = {"window": window} if spec.role is Role.PREFILL else {}
-        if spec.role is Role.DECODE:
-            knobs = {"share_wait_s": share_wait_s}
-        executors.append(replace(spec, config=replace(spec.config, **knobs)))
+        executors.append(_told(spec, window=window, share_wait_s=share_wait_s))
     scenario = replace(scenario, executors=tuple(executors))
     return _with_one_prefix(rng, scenario) if rng.random() < 0.2 else scenario
 
@@ -136,10 +134,7 @@ def _with_windows(rng: Random, scenario: Scenario) -> Scenario:
 def _with_one_prefix(rng: Random, scenario: Scenario) -> Scenario:
     """All prompts begin alike and come within a short time: several transfers are to bring the same blocks, or many
     wait for who computes them."""
-    executors = [
-        replace(spec, config=replace(spec.config, handoff_lead_steps=3.0)) if spec.role is Role.PREFILL else spec
-        for spec in scenario.executors
-    ]
+    executors = [_told(spec, handoff_lead_steps=3.0) for spec in scenario.executors]
     longest = max([client.prompt for client in scenario.clients], key=len)
     spread_s = rng.choice((0.0, 0.02, 0.2))
     clients = []
@@ -219,11 +214,8 @@ def _with_late_writes(rng: Random, scenario: Scenario) -> Scenario:
     executors = []
     for spec in scenario.executors:
         sizes = {"piece_bytes": layout.plane_bytes, "window_bytes": window, "total_window_bytes": window}
-        config = replace(spec.config, **sizes, growth_reserve=1)
-        if spec.role is Role.PREFILL:
-            config = replace(config, window="fixed")
         num_blocks = whole + 2 if spec.role is Role.DECODE else 4 * whole
-        executors.append(replace(spec, config=config, num_blocks=num_blocks))
+        executors.append(replace(_told(spec, **sizes, growth_reserve=1, window="fixed"), num_blocks=num_blocks))
     at = [rng.choice(scenario.clients).at + rng.uniform(0.0, 0.2) for _ in range(10)]
     kinds = ["piece"] * 7 + ["kill executor"] * 3
     faults = list(scenario.faults)
@@ -253,6 +245,11 @@ def _with_broken_handshakes(rng: Random, scenario: Scenario) -> Scenario:
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)), faults_end_at=until)
 
 
+def _told(spec: ExecutorSpec, **knobs: Any) -> ExecutorSpec:
+    """With those of the knobs, too, that have an effect on it."""
+    return replace(spec, config=with_effect(replace(spec.config, **knobs), spec.role))
+
+
 def _draw_executors(
     rng: Random, block_size: int, num_kv_layers: int, max_model_len: int
 ) -> tuple[ExecutorSpec, ...]:
@@ -266,7 +263,7 @@ def _draw_executors(
         for index in range(count):
             sizes = (whole + 2, whole + 2, 2 * whole, 2 * whole, 4 * whole, 8 * whole, max(3, whole // 2))
             num_blocks = rng.choice(sizes)
-            config = _draw_config(rng, layout)
+            config = with_effect(_draw_config(rng, layout), role)
             specs.append(ExecutorSpec(f"{role.name.lower()}{index}", role, num_blocks, config))
     return tuple(specs)
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from baton.core.ids import Role
+from baton.core.knob_effects import with_effect
 from baton.core.sim.scenario import Scenario
 
 
@@ -18,7 +19,7 @@ def with_gates(rng: Random, scenario: Scenario) -> Scenario:
         knobs = _gate(rng) if spec.role.runs_decode and spec.config.step_mode == "mixed" and rng.random() < 0.6 else {}
         if spec.role is Role.DECODE:
             knobs |= _joining(rng)
-        executors.append(replace(spec, config=replace(spec.config, **knobs)))
+        executors.append(replace(spec, config=with_effect(replace(spec.config, **knobs), spec.role)))
     return replace(scenario, executors=tuple(executors))
 
 

@@ -10,7 +10,7 @@ import pytest
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Role
-from baton.core.knob_effects import NEEDS, without_effect
+from baton.core.knob_effects import NEEDS, with_effect, without_effect
 from baton.core.layout import KvLayout
 from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
@@ -76,24 +76,32 @@ def test_c12_every_machine_checks_its_knobs_when_it_is_made():
 
 
 ALTERNATE = {"step_mode": "alternate"}
-#: a knob, what else it needs, and a role on which it then has an effect
+DECODING, ALL = (Role.DECODE, Role.UNIFIED), (Role.PREFILL, Role.DECODE, Role.UNIFIED)
+#: a knob, what else it needs, and the roles on which it then has an effect
 EFFECTS = [
-    ({"step_mode": "alternate"}, {}, Role.UNIFIED),
-    ({"hold": "off"}, ALTERNATE, Role.DECODE),
-    ({"hold_fill": 0.3}, ALTERNATE | {"hold": "fill"}, Role.UNIFIED),
-    ({"hold_max_ms": 100.0}, ALTERNATE, Role.UNIFIED),
-    ({"hold_stall_ms": 10.0}, ALTERNATE, Role.UNIFIED),
-    ({"hold_partial_ms": 10.0}, ALTERNATE, Role.UNIFIED),
-    ({"hold_kv_high": 0.5}, ALTERNATE, Role.UNIFIED),
-    ({"hold_batch_low": 8}, ALTERNATE, Role.UNIFIED),
-    ({"itl_target_ms": 20.0}, ALTERNATE, Role.UNIFIED),
-    ({"protect": "fixed"}, ALTERNATE, Role.UNIFIED),
-    ({"protect_steps": 8}, ALTERNATE, Role.UNIFIED),
-    ({"window": "fixed"}, {}, Role.PREFILL),
-    ({"share_wait_s": 0.1}, {}, Role.DECODE),
-    ({"join_share": 0.5}, {}, Role.DECODE),
-    ({"join_max_steps": 8}, {}, Role.DECODE),
-    ({"join_max_ms": 10.0}, {}, Role.DECODE),
+    ({"growth_reserve": 64}, {}, DECODING),
+    ({"step_mode": "alternate"}, {}, DECODING),
+    ({"hold": "off"}, ALTERNATE, DECODING),
+    ({"hold_fill": 0.3}, ALTERNATE | {"hold": "fill"}, DECODING),
+    ({"hold_max_ms": 100.0}, ALTERNATE, DECODING),
+    ({"hold_stall_ms": 10.0}, ALTERNATE, DECODING),
+    ({"hold_partial_ms": 10.0}, ALTERNATE, DECODING),
+    ({"hold_kv_high": 0.5}, ALTERNATE, DECODING),
+    ({"hold_batch_low": 8}, ALTERNATE, DECODING),
+    ({"itl_target_ms": 20.0}, ALTERNATE, DECODING),
+    ({"protect": "fixed"}, ALTERNATE, DECODING),
+    ({"protect_steps": 8}, ALTERNATE, DECODING),
+    ({"join_share": 0.5}, {}, (Role.DECODE,)),
+    ({"join_max_steps": 8}, {}, (Role.DECODE,)),
+    ({"join_max_ms": 10.0}, {}, (Role.DECODE,)),
+    ({"piece_bytes": 1 << 20}, {}, (Role.PREFILL,)),
+    ({"window": "fixed"}, {}, (Role.PREFILL,)),
+    ({"window_bytes": 1 << 20}, {}, (Role.PREFILL, Role.DECODE)),
+    ({"total_window_bytes": 1 << 20}, {}, (Role.PREFILL,)),
+    ({"handoff_lead_steps": 0.0}, {}, (Role.PREFILL,)),
+    ({"parked_tokens": 4096}, {}, (Role.PREFILL,)),
+    ({"share_wait_s": 0.1}, {}, (Role.DECODE,)),
+    ({"quarantine_blocks": 4}, {}, (Role.DECODE,)),
 ]
 
 
@@ -101,23 +109,43 @@ def test_c12_every_knob_that_needs_something_is_among_these():
     assert {next(iter(knob)) for knob, _, _ in EFFECTS} == set(NEEDS)
 
 
-@pytest.mark.parametrize(("knob", "needs", "role"), EFFECTS, ids=lambda value: str(value))
-def test_c12_a_knob_is_taken_where_it_has_an_effect_and_refused_where_it_has_none(knob, needs, role):
-    ExecutorRig(role, **(needs | knob))
+@pytest.mark.parametrize(("knob", "needs", "roles"), EFFECTS, ids=lambda value: str(value))
+def test_c12_a_knob_is_taken_where_it_has_an_effect_and_refused_where_it_has_none(knob, needs, roles):
     name = next(iter(knob))
-    others = [Role.UNIFIED, Role.DECODE] if role is Role.PREFILL else [Role.PREFILL]
-    for other in others:
+    for role in ALL:
+        if role in roles:
+            ExecutorRig(role, **(needs | knob))
+            continue
         with pytest.raises(ValueError, match=f"{name} = .* has no effect"):
-            ExecutorRig(other, **knob)
+            ExecutorRig(role, **knob)
     if needs:
         with pytest.raises(ValueError, match=f"{name} = .* has no effect: only with step_mode = alternate"):
-            ExecutorRig(role, **knob)
+            ExecutorRig(roles[0], **knob)
 
 
 @pytest.mark.parametrize("knob", [{"hold_stall_ms": 10.0}, {"itl_target_ms": 10.0}, {"hold_fill": 0.1}], ids=str)
 def test_c12_a_hold_that_is_off_leaves_its_knobs_without_effect(knob):
     told = ExecutorConfig(**(ALTERNATE | {"hold": "off"} | knob))
     assert without_effect(told, Role.UNIFIED).startswith(f"{next(iter(knob))} = ")
+
+
+@pytest.mark.parametrize("knob", ["hold_max_ms", "hold_partial_ms", "hold_kv_high", "hold_batch_low"])
+def test_c12_what_bounds_neither_hold_nor_protection_bounds_nothing(knob):
+    told = ALTERNATE | {"hold": "off", "protect_steps": 0}
+    with pytest.raises(ValueError, match=f"{knob} = .* has no effect: only with another hold than off"):
+        ExecutorRig(Role.UNIFIED, **told, **{knob: 1})
+
+
+@pytest.mark.parametrize("knob", ["join_share", "join_max_ms"])
+def test_c12_where_all_join_at_once_nothing_else_says_how_they_join(knob):
+    with pytest.raises(ValueError, match=f"{knob} = .* has no effect: only with join_max_steps"):
+        ExecutorRig(Role.DECODE, join_max_steps=0, **{knob: 1})
+
+
+def test_c12_what_is_drawn_or_told_for_many_counts_where_it_has_an_effect():
+    told = ExecutorConfig(step_mode="alternate", hold="fill", hold_fill=0.3, parked_tokens=9, token_budget=500)
+    assert with_effect(told, Role.PREFILL) == ExecutorConfig(parked_tokens=9, token_budget=500)
+    assert with_effect(told, Role.UNIFIED) == msgspec.structs.replace(told, parked_tokens=8192)
 
 
 def test_c12_more_slots_than_a_step_has_tokens_can_never_all_decode():
@@ -129,7 +157,7 @@ def test_c12_more_slots_than_a_step_has_tokens_can_never_all_decode():
 def test_c12_a_piece_must_hold_one_slot_of_one_plane():
     wide = KvLayout(1, 64, 128, "float64", 4, "model", "tokenizer")
     with pytest.raises(ValueError, match="piece_bytes"):
-        ExecutorCore(an_executor("decode", Role.DECODE), wide, ExecutorConfig(piece_bytes=1024), KEY)
+        ExecutorCore(an_executor("prefill", Role.PREFILL), wide, ExecutorConfig(piece_bytes=1024), KEY)
     assert LAYOUT.slot_bytes == 16
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from baton.core.config import ExecutorConfig, SchedulerConfig
-from baton.core.ids import Role
-from baton.core.knob_effects import without_effect
+from baton.core.knob_effects import with_effect
 from baton.core.metrics.facts import RequestFacts
 from baton.core.sim.fleet_run.clients import MakeSchedule
 from baton.core.sim.fleet_run.request import SimRequest
@@ -46,20 +45,16 @@ def fleet(
         kv_tokens=num_blocks * BLOCK_SIZE,
         steps=steps,
     )
+    config = ExecutorConfig(**knobs)
     groups = [
-        ExecutorGroup(role=role, count=count, profile=profile, config=config_of(role, knobs), num_blocks=num_blocks)
+        ExecutorGroup(
+            role=role, count=count, profile=profile, config=with_effect(config, role), num_blocks=num_blocks
+        )
         for role, count in parse_topology(topology)
     ]
     scheduler = SchedulerConfig(placement=placement)
     layout = profile.kv.layout(BLOCK_SIZE, "by hand")
     return FleetSpec(groups=tuple(groups), layout=layout, max_model_len=100_000, wires=wires, scheduler=scheduler)
-
-
-def config_of(role: Role, knobs: dict[str, Any]) -> ExecutorConfig:
-    """Those of the knobs that such an executor has."""
-    while vain := without_effect(ExecutorConfig(**knobs), role):
-        knobs = {name: value for name, value in knobs.items() if name != vain.partition(" ")[0]}
-    return ExecutorConfig(**knobs)
 
 
 def at_times(requests: Sequence[SimRequest], times: Sequence[float]) -> list[MakeSchedule]:

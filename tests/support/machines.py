@@ -7,12 +7,15 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from baton.core.config import ExecutorConfig
 from baton.core.events import PeerDown, PeerUp, Received, Send
 from baton.core.executor import events as ev
 from baton.core.executor.machine import ExecutorCore
 from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
 from baton.core.ids import AttemptId, Capacity, Life, Peer, Role
+from baton.core.knob_effects import with_effect
 from baton.core.kv.block_hash import hash_chain, root_hash
 from baton.core.kv.demand import demand
 from baton.core.layout import KvLayout
@@ -103,7 +106,7 @@ class ExecutorRig:
         self, role: Role, layout: KvLayout = LAYOUT, num_blocks: int = 64, num_spare_blocks: int = 0, **knobs: Any
     ) -> None:
         small: dict[str, Any] = {"token_budget": 64, "num_slots": 16, "growth_reserve": 8, "long_prefill_tokens": 64}
-        config = ExecutorConfig(**(small | knobs))
+        config = replace(with_effect(ExecutorConfig(**small), role), **knobs)
         capacity = Capacity(
             num_blocks=num_blocks,
             num_slots=config.num_slots,

@@ -15,6 +15,7 @@ from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Note
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import AttemptId, Life, Peer, Role
+from baton.core.knob_effects import with_effect
 from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
 from baton.core.session.node import FrameArrived, Node
@@ -32,7 +33,7 @@ ORDER = m.Order(0, 0, 1)
 
 def executor(own: Peer) -> Node:
     config = ExecutorConfig(token_budget=64, num_slots=16, growth_reserve=8)
-    return Node(own, ExecutorCore(own, LAYOUT, config, KEY))
+    return Node(own, ExecutorCore(own, LAYOUT, with_effect(config, own.role), KEY))
 
 
 NODES = {

@@ -6,6 +6,7 @@ import pytest
 
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.ids import Role
+from baton.core.knob_effects import with_effect
 from baton.core.sim.scenario import Client, ExecutorSpec, Scenario
 from baton.core.sim.world import World
 from baton.core.wire.sampling import SamplingParams
@@ -25,7 +26,8 @@ def burst(num_clients: int = 128, salts: tuple[int, ...] = (0,), **knobs) -> Sce
     ]
     clients += [Client(UNRELATED_AT, 1, (255, index) * 8, SamplingParams(2, seed=index)) for index in range(4)]
     executors = tuple(
-        ExecutorSpec(role.name.lower() + "0", role, 16384, CONFIG) for role in (Role.PREFILL, Role.DECODE)
+        ExecutorSpec(role.name.lower() + "0", role, 16384, with_effect(CONFIG, role))
+        for role in (Role.PREFILL, Role.DECODE)
     )
     return Scenario(
         seed=1, executors=executors, num_routers=2, scheduler=SchedulerConfig(placement="always_pd", **knobs),
