@@ -12,6 +12,8 @@ PROTECTIONS = ("fixed", "adaptive")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
 PREFIX_WAIT_MAX_MS = 10_000.0
+LARGEST = (1 << 31) - 1  #: of what is counted; of bytes 2^62
+LARGEST_BYTES = 1 << 62
 
 
 class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
+        _countable(self)
         _positive(self, "token_budget", "long_prefill_tokens", "num_slots", "piece_bytes", "window_bytes")
         _positive(self, "total_window_bytes", "parked_tokens", "holding_interval_s", "router_silence_s")
         if self.window not in WINDOWS:
@@ -92,7 +95,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     max_queued: int = 4096  #: attempts that wait for a place
     steps_ahead: float = 2.0  #: token budgets of uncomputed prompt tokens that one prefill executor is fed ahead
-    bypass_s: float = 5.0  #: how long others may pass a request that lacks KV; then it collects freed blocks
+    bypass_s: float = 5.0  #: how long others may pass one that lacks KV; then it collects freed blocks; 0: at once
     handoff_slack: float = 0.25  #: part of a decode executor's blocks that an earlier reservation must leave free
     placement: str = "predicted"  #: where prompts are computed: predicted (soonest), by_tokens or always_pd
     local_prompt_tokens: int = 0  #: by_tokens: uncached tokens up to which a prompt is computed where it decodes
@@ -104,7 +107,10 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
-        _positive(self, "max_queued", "steps_ahead", "bypass_s", "absent_s")
+        _countable(self)
+        _positive(self, "max_queued", "steps_ahead", "absent_s")
+        if not 0 <= self.bypass_s < math.inf:
+            raise ValueError(f"bypass_s = {self.bypass_s}: at least 0")
         if not 0 <= self.handoff_slack <= 1:
             raise ValueError(f"handoff_slack = {self.handoff_slack}: from 0 to 1")
         self._validate_placement()
@@ -141,6 +147,7 @@ class RouterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def validate(self) -> None:
         """Raises ValueError with the knob's name."""
+        _countable(self)
         _positive(self, "max_streams", "max_attempts", "settle_s")
 
 
@@ -148,3 +155,11 @@ def _positive(config: msgspec.Struct, *names: str) -> None:
     for name in names:
         if not 0 < getattr(config, name) < math.inf:
             raise ValueError(f"{name} = {getattr(config, name)}: must be positive and finite")
+
+
+def _countable(config: msgspec.Struct) -> None:
+    """Whole numbers are those that messages and C counters hold."""
+    for name in config.__struct_fields__:
+        value, largest = getattr(config, name), LARGEST_BYTES if name.endswith("_bytes") else LARGEST
+        if isinstance(value, int) and value > largest:
+            raise ValueError(f"{name} = {value}: must be at most {largest}")

@@ -1,4 +1,5 @@
-"""Growth of running sequences when blocks are short: unspent credit comes back, then the youngest is preempted."""
+"""Growth of running sequences when blocks are short: unspent credit comes back, in time where it is asked for ahead; then
+the youngest is preempted."""
 
 from __future__ import annotations
 
@@ -9,20 +10,20 @@ from baton.core.executor.state import ExecutorState
 from baton.core.executor.walk import needs_block
 from baton.core.wire.messages import Reclaim
 
+AHEAD = 2  #: positions before the end of its blocks at which a sequence's next one is asked for: an answer takes a while
+
 
 def make_room(state: ExecutorState) -> None:
     """Before a plan: see that sequences at the end of their blocks get one, oldest first."""
     needing = len([s for s in state.running.values() if needs_block(state, s) and s.can_decode])
     short = needing - state.memory.growable
     if short <= 0:
+        if state.memory.growable < len(state.running):
+            _reclaim(state, _num_soon(state) - state.memory.growable)
         return
     state.counters["wait_kv_exhausted"] += 1
     short -= _coming(state)
-    if short <= 0 or state.reclaiming:
-        return
-    if state.memory.outstanding_blocks and state.scheduler is not None and not state.reclaim_in_vain:
-        state.reclaiming = state.reclaim_in_vain = True
-        state.tell_scheduler(Reclaim(short))
+    if short <= 0 or state.reclaiming or _reclaim(state, short):
         return
     while short > 0:
         victim = _youngest(state)
@@ -38,6 +39,24 @@ def headroom(state: ExecutorState) -> int:
     """Blocks not to be granted: one for each running sequence that may outgrow what it holds."""
     size = state.layout.block_size
     return len([s for s in _decoding(state) if len(s.block_ids) * size < s.max_len - 1])
+
+
+def _num_soon(state: ExecutorState) -> int:
+    """Running sequences that need a block now or in one of the next steps."""
+    size = state.layout.block_size
+    ends = [(s, len(s.block_ids) * size) for s in state.running.values()]
+    return len([s for s, end in ends if s.num_scheduled + AHEAD >= end and end < s.max_len - 1])
+
+
+def _reclaim(state: ExecutorState, num_blocks: int) -> bool:
+    """Ask the scheduler for so much unspent credit, if it may have some: whether it is asked now."""
+    if num_blocks <= 0 or state.reclaiming or state.reclaim_in_vain or state.scheduler is None:
+        return False
+    if not state.memory.outstanding_blocks:
+        return False
+    state.reclaiming = state.reclaim_in_vain = True
+    state.tell_scheduler(Reclaim(num_blocks))
+    return True
 
 
 def _decoding(state: ExecutorState) -> list[Sequence]:

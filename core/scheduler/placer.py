@@ -258,6 +258,9 @@ class Placer:
         return self._largest(self._placement.partners(head, prefill))
 
     def _is_overdue(self, head: Waiting) -> bool:
+        """Whether nobody may pass it any more."""
+        if not self._config.bypass_s:
+            return True
         return head.passed_at is not None and self._now - head.passed_at >= self._config.bypass_s
 
     def _largest(self, pool: list[Executor]) -> set[int]:

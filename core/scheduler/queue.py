@@ -209,9 +209,11 @@ class ArrivalQueue(WaitingQueue):
         self._num_aside -= 1
 
     def _virtual_start(self, submit: Submit) -> int:
-        """A later attempt of a request goes on where the line begins: its tenant has paid for it already."""
+        """A later attempt of a request goes on where the line begins: its tenant has paid for it already. Virtual time
+        may be further than that: those that passed the first have moved it."""
         if submit.id.attempt or submit.work.num_prior:
-            return self._virtual_now
+            first = self.first()
+            return self._virtual_now if first is None else min(self._virtual_now, first.order.virtual_start)
         start = max(self._virtual_now, self._finish.get(submit.tenant, 0))
         self._finish[submit.tenant] = start + submit.work.num_tokens + submit.work.max_new_tokens
         if len(self._finish) > MAX_TENANTS:

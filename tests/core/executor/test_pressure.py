@@ -30,6 +30,19 @@ def test_growth_asks_the_scheduler_for_unspent_credit_before_anything_is_preempt
     assert len(tokens_told(grown(rig, returned=1), 1)) == 7
 
 
+def test_growth_asks_two_positions_ahead_so_that_no_step_goes_without_the_sequence():
+    rig = unified(growth_reserve=1, num_queued_steps=1)
+    out = rig.run(1, work(prompt(5), max_tokens=8))  # its second block has three positions left
+    assert messages(out + rig.step_done(), m.Reclaim) == []
+    out = rig.step_done()  # the plan of the seventh position is launched
+    assert only(out, Launch, m.Reclaim) == [says("scheduler", m.Reclaim, num_blocks=1), like(Launch)]
+    rig.hear(SCHEDULER, m.Returned(1))
+    for _ in range(3):
+        assert len(messages(rig.step_done(), m.Reclaim)) <= 1
+        assert len(rig.steps) == 1
+    assert "wait_kv_exhausted_total" not in rig.core.gauges()
+
+
 def test_g8_without_a_free_block_the_youngest_is_preempted_and_told_to_its_router():
     rig = unified(num_blocks=4, growth_reserve=1, num_queued_steps=1)
     rig.run(1, work(prompt(8, 1), max_tokens=8))

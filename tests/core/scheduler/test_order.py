@@ -79,6 +79,30 @@ def test_w4_one_that_lacks_kv_is_passed_by_later_ones_that_fit_until_its_deadlin
     assert placed_order(rig) == [1, 3, 2, 4]
 
 
+def test_w4_a_resumed_request_goes_before_those_that_were_passed():
+    rig = SchedulerRig()
+    unified = unified_of(rig, num_blocks=10, token_budget=4096)
+    rig.submit(1, sized(9, 1))
+    for number in (2, 3):
+        rig.submit(number, sized(4, number))
+    rig.submit(4, sized(1, 4))  # passes both
+    assert placed_order(rig) == [1, 4]
+    rig.submit(5, sized(4, 5), attempt=1, age_ms=5000)
+    rig.ended(unified, 1, 9)
+    assert placed_order(rig) == [1, 4, 5, 2]
+
+
+def test_w4_without_time_to_pass_nobody_passes_the_first_where_it_collects():
+    rig = SchedulerRig(bypass_s=0.0)
+    unified = unified_of(rig, num_blocks=10, token_budget=4096)
+    rig.submit(1, sized(6, 1))
+    rig.submit(2, sized(8, 2))
+    rig.submit(3, sized(2, 3))
+    assert placed_order(rig) == [1]
+    rig.ended(unified, 1, 6)
+    assert placed_order(rig) == [1, 2, 3]
+
+
 def test_w4_an_overdue_request_collects_on_one_executor_and_leaves_the_others_alone():
     rig = SchedulerRig(bypass_s=5.0)
     rig.join(an_executor("u1", Role.UNIFIED, num_blocks=10, token_budget=4096))
