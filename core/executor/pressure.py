@@ -1,5 +1,5 @@
-"""Growth of running sequences when blocks are short: unspent credit comes back, in time where it is asked for ahead; then
-the youngest is preempted."""
+"""Growth of running sequences when blocks are short: unspent credit comes back, asked for a little ahead; then the
+youngest is preempted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from baton.core.executor.state import ExecutorState
 from baton.core.executor.walk import needs_block
 from baton.core.wire.messages import Reclaim
 
-AHEAD = 2  #: positions before the end of its blocks at which a sequence's next one is asked for: an answer takes a while
+AHEAD = 2  #: positions before the end of a sequence's blocks at which its next one is asked for: answers take a while
 
 
 def make_room(state: ExecutorState) -> None:
