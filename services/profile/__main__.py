@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from baton.core.errors import ServingError
@@ -22,6 +23,7 @@ Fit a step-time profile on a running executor (its admin address is in its log a
 
   baton profile --executor http://127.0.0.1:9001 --out cpu.json                    of the steps that it remembers
   baton profile --executor http://127.0.0.1:9001 --url http://127.0.0.1:8000 --out cpu.json    of a load driven for it
+  baton profile --executor URL_OF_P --beside URL_OF_D --url … --out p.json         what they cost each other, too
   baton sim --topology 2U --profile cpu.json --synthetic "rate=2 num_requests=200"
 """
 
@@ -34,17 +36,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--executor", required=True, metavar="URL", help="admin address of the executor")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the profile, as JSON")
     parser.add_argument("--url", default="", metavar="URL", help="HTTP API of its deployment: put loads on it first")
+    parser.add_argument(
+        "--beside", default="", metavar="URL", help="admin address of another executor on the same machine"
+    )
     parser.add_argument("--name", default="", help="of the profile; the file's name if not given")
     parser.add_argument(
         "--max-time-s", type=float, default=60.0, metavar="S", help=f"of each of the {len(LOADS)} loads (60)"
     )
     asked = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        page, steps = observe(asked.executor, asked.url, asked.max_time_s)
-        found = fit(steps)
+        pages = observe([asked.executor, *filter(None, [asked.beside])], asked.url, asked.max_time_s)
+        (page, steps), beside = pages[0], [step for _, others in pages[1:] for step in others]
+        found = fit(steps, beside)
         profile = profile_of(asked.name or asked.out.stem, page, found)
         write_whole(asked.out, encode_profile(profile))
         show(found, len(steps))
+        if asked.beside:
+            print(f"while the other computes, steps take {found.model.neighbour_slowdown:.3f} times as long")
         print(f"written: {asked.out}")
         return 0
     except ServingError as error:
@@ -57,20 +65,24 @@ def main(arguments: list[str] | None = None) -> int:
     return EXIT_REFUSED
 
 
-def observe(executor: str, url: str, max_time_s: float) -> tuple[ObservedSteps, list[ObservedStep]]:
-    """What the executor remembers, or computed while the loads ran. Raises ServingError, OSError."""
-    page = read_steps(executor)
+Observed = tuple[ObservedSteps, list[ObservedStep]]  #: the last page, and the steps of all
+
+
+def observe(executors: Sequence[str], url: str, max_time_s: float, loads: Mapping[str, str] = LOADS) -> list[Observed]:
+    """What each executor remembers, or computed while the loads ran. Raises ServingError, OSError."""
+    pages = [read_steps(executor) for executor in executors]
     if not url:
-        return page, list(page.steps)
-    steps: list[ObservedStep] = []
-    last = page.steps[-1].step_id if page.steps else 0
-    for name, load in LOADS.items():
+        return [(page, list(page.steps)) for page in pages]
+    last = [page.steps[-1].step_id if page.steps else 0 for page in pages]
+    steps: list[list[ObservedStep]] = [[] for _ in executors]
+    for name, load in loads.items():
         print(f"load: {name}", file=sys.stderr)
         drive(url, load, max_time_s)
-        page = read_steps(executor, last)
-        steps += page.steps
-        last = steps[-1].step_id if steps else last
-    return page, steps
+        for place, executor in enumerate(executors):
+            pages[place] = read_steps(executor, last[place])
+            steps[place] += pages[place].steps
+            last[place] = steps[place][-1].step_id if steps[place] else last[place]
+    return list(zip(pages, steps, strict=True))
 
 
 def profile_of(name: str, page: ObservedSteps, found: Fit) -> Profile:

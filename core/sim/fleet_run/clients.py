@@ -157,14 +157,16 @@ class Clients:
         self._open[request.index] = _Open(request, due, now, len(prompt) // 4)
         routers = world.routers()
         router = routers[request.index % len(routers)]
-        router.hand(
-            Arrive(
-                request.index + 1, prompt, len(prompt) // 4, root, hashes, sampling, request.num_choices,
-                world.spec.timeout_s, request.priority_class, request.tenant,
-            )
+        arrive = Arrive(
+            request.index + 1, prompt, len(prompt) // 4, root, hashes, sampling, request.num_choices,
+            world.spec.timeout_s, request.priority_class, request.tenant,
         )  # fmt: skip
+        if intake_s := world.spec.wires.intake_s:
+            world.env.time.after(intake_s, router.hand, arrive)
+        else:
+            router.hand(arrive)
         if request.cancel_after_s is not None:
-            world.env.time.after(request.cancel_after_s, self._leave, router, request.index)
+            world.env.time.after(intake_s + request.cancel_after_s, self._leave, router, request.index)
 
     def _take_kept(self, index: int | None) -> bytes:
         """What a request is to repeat; the last that repeats it frees it."""

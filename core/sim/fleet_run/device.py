@@ -46,7 +46,8 @@ class Lane:
 
 
 class TimedDevice:
-    """Of one executor. Lanes that compute at once slow each other down, as the profile says."""
+    """Of one executor. Lanes that compute at once slow each other down, and so do devices of one machine, as the
+    profile says."""
 
     def __init__(self, process: LoopProcess, model: StepModel, record: Record, notice_s: float = 0.0) -> None:
         self.process = process
@@ -61,6 +62,8 @@ class TimedDevice:
         self._is_noisy = any(kind is not None and kind.noise for kind in (model.prefill, model.decode, model.mixed))
         self._sequences: dict[int, _Sequence] = {}
         self._computing: list[Lane] = []
+        self._machine: list[TimedDevice] = [self]
+        self._was_idle = True  #: when the others of the machine were last told
         self._counted_at = 0.0  #: until when `left_s` and `busy_s` are counted
 
     @property
@@ -78,6 +81,10 @@ class TimedDevice:
             self._begin(lane)
             self._set_ends()
 
+    def share(self, devices: list[TimedDevice]) -> None:
+        """All on this one's machine, itself among them: a step takes longer while another one computes."""
+        self._machine = devices
+
     def duration_s(self, features: Features) -> float:
         """What a step of this kind takes now, with the device for itself."""
         return self._model.duration_s(features, self._gauss(0.0, 1.0) if self._is_noisy else 0.0)
@@ -91,21 +98,39 @@ class TimedDevice:
         self._computing.append(lane)
 
     def _count(self) -> None:
-        """Whatever computes has come on since."""
+        """Whatever computes on the machine has come on since."""
+        for device in self._machine:
+            device._count_own()
+
+    def _count_own(self) -> None:
         now = self._env.time.now
         passed_s, self._counted_at = now - self._counted_at, now
         if self._computing:
             self.busy_s += passed_s
+            slowdown = self._slowdown()
             for lane in self._computing:
-                lane.left_s -= passed_s / self._slowdown()
+                lane.left_s -= passed_s / slowdown
 
     def _slowdown(self) -> float:
-        return self._model.lane_slowdown if len(self._computing) > 1 else 1.0
+        """Of what computes here now."""
+        slowdown = self._model.lane_slowdown if len(self._computing) > 1 else 1.0
+        if len(self._machine) > 1 and any([device._computing for device in self._machine if device is not self]):
+            slowdown *= self._model.neighbour_slowdown
+        return slowdown
 
     def _set_ends(self) -> None:
+        self._set_own_ends()
+        if len(self._machine) > 1 and self._was_idle != self.is_idle:
+            self._was_idle = self.is_idle
+            for device in self._machine:
+                if device is not self:
+                    device._set_own_ends()
+
+    def _set_own_ends(self) -> None:
+        slowdown = self._slowdown()
         for lane in self._computing:
             lane.serial += 1
-            self._env.time.after(max(lane.left_s, 0.0) * self._slowdown(), self._finish, lane, lane.serial)
+            self._env.time.after(max(lane.left_s, 0.0) * slowdown, self._finish, lane, lane.serial)
 
     def _finish(self, lane: Lane, serial: int) -> None:
         if serial != lane.serial:

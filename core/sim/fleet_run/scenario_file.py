@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
-from baton.core.errors import ServingError
+from baton.core.file_errors import BadFile, what_and_field
 from baton.core.ids import Role
 from baton.core.knob_effects import without_effect
 from baton.core.sim.fleet_run.spec import ExecutorGroup, FleetSpec, Wires, parse_topology
@@ -21,16 +20,11 @@ from baton.core.sim.step_time.profile import Profile, load_profile
 FOLDER = "baton.core.sim.scenarios"
 ROLE_NAMES = {Role.PREFILL: "prefill", Role.DECODE: "decode", Role.UNIFIED: "unified"}
 
-_PLACE = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 Config = TypeVar("Config", ExecutorConfig, SchedulerConfig, RouterConfig)
 
 
-class BadScenario(ServingError):
+class BadScenario(BadFile):
     """The file is no scenario. Says the file or scenario, and the field if it is one."""
-
-    def __init__(self, where: str, what: str, field: str = "") -> None:
-        self.field = field
-        super().__init__(f"{where}: {f'{field}: ' if field else ''}{what}")
 
 
 class PlannedAsk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +48,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_model_len: int = 131072
     kv_tokens: int = 0  #: that each executor can hold; 0: what its profile says
     num_routers: int = 1
+    one_machine: bool = False  #: all executors are on one: steps slow each other down by profiles' neighbour_slowdown
     timeout_s: float = 3600.0
     executor: dict[str, Any] = {}  #: knobs of all executors, each where it has an effect
     prefill: dict[str, Any] = {}  #: of one role: these go before the ones of all
@@ -85,6 +80,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             wires=self.wires,
             num_routers=self.num_routers,
             timeout_s=self.timeout_s,
+            one_machine=self.one_machine,
         )
 
     def _group(self, role: Role, count: int) -> ExecutorGroup:
@@ -173,9 +169,7 @@ def make_scenario(table: dict[str, Any]) -> RunScenario:
     try:
         return msgspec.convert(table, RunScenario, strict=False)
     except msgspec.ValidationError as error:
-        place = _PLACE.search(str(error))
-        text = str(error) if place is None else str(error)[: place.start()]
-        raise BadScenario(name, text, "" if place is None else place[1]) from error
+        raise BadScenario(name, *what_and_field(error)) from error
 
 
 def _near(word: str, known: Any) -> str:

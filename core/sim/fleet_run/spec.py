@@ -49,6 +49,9 @@ class Wires(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     poll_s: Seconds = 2e-4  #: landings within so long are told together
     turn_s: Seconds = 0.0  #: how long a loop is occupied by one turn
     notice_s: Seconds = 0.0  #: from a step's end until the loop hears of it
+    intake_s: Seconds = (
+        0.0  #: HTTP and tokenization: from a request's sending until the router has it
+    )
 
 
 class ExecutorGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +77,7 @@ class FleetSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 3600.0  #: of each request
     heartbeat_s: float = 10.0
     silence_s: float = 35.0
+    one_machine: bool = False  #: all executors: their steps slow each other down as their profiles say
 
     @property
     def block_size(self) -> int:

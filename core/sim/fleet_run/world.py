@@ -98,6 +98,10 @@ class FleetWorld:
             self._start(f"router-{number}", Role.ROUTER)
         for name, group in self.spec.names():
             self._start_executor(name, group)
+        if self.spec.one_machine:
+            devices = [process.compute for process in self.executors() if process.compute is not None]
+            for device in devices:
+                device.share(devices)
         while not self.is_ready():
             if self.now > READY_WITHIN_S or not self.env.time.step():
                 waiting = {p.name: p.node.machine.readiness() for p in self.processes.values()}

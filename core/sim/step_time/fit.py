@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from baton.core.errors import ServingError
+from baton.core.sim.step_time.contention import alone_s, shares_beside, slowdown_of
 from baton.core.sim.step_time.features import Feature, Features, StepKind
 from baton.core.sim.step_time.model import KindModel, Piece, StepModel, Term
 from baton.core.sim.step_time.observed import ObservedStep
@@ -23,6 +24,7 @@ from baton.core.sim.step_time.profile import FitError
 MIN_STEPS = 8  #: of a kind; of fewer nothing is said
 MIN_BESIDE_KNEE = 12  #: steps on each side of a knee
 KNEES = (64, 128, 160, 256, 512, 1024)
+ROUNDS = 30  #: of fitting steps without what ran beside them, and then what that cost
 KNEE_GAIN = 0.95  #: a knee is kept where the error falls below this share
 
 Floats = npt.NDArray[np.float64]
@@ -46,21 +48,30 @@ class _Column(NamedTuple):
     terms: Callable[[float], list[Term]]
 
 
-def fit(steps: Sequence[ObservedStep]) -> Fit:
-    """Steps of which another lane's ran at the same time are left out. Raises TooFewSteps."""
+def fit(steps: Sequence[ObservedStep], beside: Sequence[ObservedStep] = ()) -> Fit:
+    """Steps of which another lane's ran at the same time are left out. `beside` are those of another executor of the
+    same machine: what they cost is told apart from what steps take alone. Raises TooFewSteps."""
     alone = [step for step in steps if step.lane == 0]
-    models: dict[StepKind, KindModel] = {}
-    errors: dict[str, FitError] = {}
-    for kind in StepKind:
-        chosen = [step for step in alone if step.features.kind is kind]
-        if len(chosen) >= MIN_STEPS:
-            features, seconds = [step.features for step in chosen], np.array([step.duration_s for step in chosen])
-            models[kind] = model = fit_kind(kind, features, seconds)
-            errors[kind.value] = fit_error(model, features, seconds)
-    if not models:
+    features, kinds = [step.features for step in alone], [step.features.kind for step in alone]
+    seconds = np.array([step.duration_s for step in alone])
+    chosen = {kind: np.array([index for index, each in enumerate(kinds) if each is kind]) for kind in StepKind}
+    chosen = {kind: indices for kind, indices in chosen.items() if len(indices) >= MIN_STEPS}
+    if not chosen:
         raise TooFewSteps(f"{len(steps)} steps, and of no kind {MIN_STEPS}")
+    shares, slowdown = shares_beside(alone, beside), 1.0
+    for _ in range(ROUNDS if shares.any() else 1):
+        own_s = alone_s(seconds, shares, slowdown)
+        models = {kind: fit_kind(kind, [features[i] for i in at], own_s[at]) for kind, at in chosen.items()}
+        if shares.any():
+            at = np.concatenate(list(chosen.values()))
+            guesses = np.array([models[kinds[i]].seconds(features[i]) for i in at])
+            slowdown = slowdown_of(seconds[at], guesses, shares[at])
+    errors = {kind.value: fit_error(models[kind], [features[i] for i in at], own_s[at]) for kind, at in chosen.items()}
     prefill, decode, mixed = (models.get(kind) for kind in (StepKind.PREFILL, StepKind.DECODE, StepKind.MIXED))
-    return Fit(StepModel(prefill=prefill, decode=decode, mixed=mixed, host_s=host_s(alone)), errors)
+    found = StepModel(
+        prefill=prefill, decode=decode, mixed=mixed, host_s=host_s(alone), neighbour_slowdown=round(slowdown, 4)
+    )
+    return Fit(found, errors)
 
 
 def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> KindModel:
@@ -79,6 +90,14 @@ def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> K
     ratios = [float(real) / max(model.seconds(each), 1e-9) for each, real in zip(features, seconds, strict=True)]
     noise = float(np.std(np.log(np.maximum(ratios, 1e-9))))
     return KindModel(pieces=model.pieces, noise=round(min(noise, 2.0), 6))
+
+
+def fit_part(
+    kind: StepKind, features: Sequence[Features], seconds: Floats, whole_s: Floats
+) -> tuple[Term, ...]:
+    """Terms of a part of what steps of one kind take: `seconds` of the `whole_s` that each takes in all. Errors are
+    relative to the whole, so that the part is met where it matters."""
+    return _solve(_columns(kind, None), features, seconds, whole_s).terms
 
 
 def fit_error(model: KindModel, features: Sequence[Features], seconds: Floats) -> FitError:

@@ -15,6 +15,7 @@ from baton.core.sim.step_time.features import Feature, Features, StepKind
 MIN_STEP_S = 1e-6  #: no step is shorter, whatever a model says outside of what it was fitted on
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Slowdown = Annotated[float, msgspec.Meta(ge=1, le=16)]
 Above = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -80,7 +81,9 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mixed: KindModel | None = None
     host_s: Seconds = 0.0  #: between two steps, while the device does nothing
     #: how much longer each of two steps takes that run at once; 2: as if one after the other
-    lane_slowdown: Annotated[float, msgspec.Meta(ge=1, le=16)] = 2.0
+    lane_slowdown: Slowdown = 2.0
+    #: how much longer a step takes while another executor of the same machine computes; 1: not at all
+    neighbour_slowdown: Slowdown = 1.0
 
     def duration_s(self, features: Features, normal: float = 0.0) -> float:
         """`normal` is a draw of the standard normal distribution: the residual. Raises StepUnknown."""

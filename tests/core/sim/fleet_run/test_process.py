@@ -1,8 +1,10 @@
 """Loops that are occupied, lanes that slow each other down, and parts in the place of ours."""
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from baton.core.events import Wake
@@ -137,3 +139,38 @@ def test_parts_are_named_by_module_and_name_and_what_is_none_is_refused() -> Non
     ):  # fmt: skip
         with pytest.raises(BadParts, match="parts"):
             load_parts(path, settings)
+
+
+def test_devices_of_one_machine_take_longer_while_the_other_computes() -> None:
+    process, first, records, _ = device_of(StepModel(prefill=kind(tokens=0.01), neighbour_slowdown=1.25))
+    second = TimedDevice(process, StepModel(prefill=kind(tokens=0.01)), records.append)
+    for device in (first, second):
+        device.share([first, second])
+    first.launch(plan(1, 0, 300, 1))  # 3 s alone
+    process.env.time.after(0.5, second.launch, plan(1, 0, 100, 1))
+    while process.env.time.step():
+        pass
+    # the second, which nothing slows down, is there from 0.5 s to 1.5 s
+    assert [(record.began_s, round(record.duration_s, 9)) for record in records] == [(0.5, 1.0), (0.0, 3.2)]
+    assert (first.busy_s, second.busy_s) == (pytest.approx(3.2), pytest.approx(1.0))
+
+
+def test_a_fleet_on_one_machine_is_slower_and_otherwise_the_same() -> None:
+    steps = StepModel(prefill=kind(one=0.02), decode=kind(one=0.01), neighbour_slowdown=1.5)
+    requests = asks(12, 40, 8)
+    apart = fleet("1P1D", steps)
+    runs = [
+        run(spec, requests, at_times(requests, [0.02 * n for n in range(12)]))
+        for spec in (apart, msgspec.structs.replace(apart, one_machine=True))
+    ]
+    means = [statistics.fmean(step.duration_s for step in found.recorder.steps) for found in runs]
+    assert 1.1 * means[0] < means[1] < 1.5 * means[0]
+    assert [row.num_output_tokens for row in runs[1].facts] == [8] * 12
+
+
+def test_a_request_reaches_its_router_after_its_intake() -> None:
+    spec = fleet("1U", StepModel(prefill=kind(one=0.02), decode=kind(one=0.01)))
+    slow = msgspec.structs.replace(spec, wires=msgspec.structs.replace(spec.wires, intake_s=0.5))
+    requests = asks(1, 40, 2)
+    firsts = [run(each, requests, at_times(requests, [0.0])).facts[0].chunks[0].time_s for each in (spec, slow)]
+    assert firsts[1] - firsts[0] == pytest.approx(0.5)
