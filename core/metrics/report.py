@@ -6,13 +6,13 @@ A report is JSON; whoever measured fills in the machine and the settings, which 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from baton.core.errors import ServingError
+from baton.core.file_errors import what_and_field
 from baton.core.metrics.compat import Compat
 from baton.core.metrics.facts import RequestFacts
 from baton.core.metrics.intervals import Estimate
@@ -20,8 +20,6 @@ from baton.core.metrics.over_time import Series
 from baton.core.metrics.summary import Summary
 
 FORMAT_VERSION = 1
-
-_PLACE = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
 class BadReport(ServingError):
@@ -144,6 +142,5 @@ def _plain(mapping: dict[str, Any], name: str) -> bytes:
 
 
 def _bad(error: msgspec.DecodeError, line: int) -> BadReport:
-    place = _PLACE.search(str(error))
-    text = str(error) if place is None else str(error)[: place.start()]
-    return BadReport(text, line=line, field="" if place is None else place[1])
+    what, field = what_and_field(error)
+    return BadReport(what, line=line, field=field)

@@ -3,30 +3,24 @@ it describes can hold."""
 
 from __future__ import annotations
 
-import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from baton.core.errors import ServingError
+from baton.core.file_errors import BadFile, what_and_field
 from baton.core.layout import DTYPE_BYTES, KvLayout
 from baton.core.sim.step_time.model import StepModel
 
 FORMAT_VERSION = 1
 FOLDER = "baton.core.sim.step_time"
 
-_PLACE = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 Number = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 
 
-class BadProfile(ServingError):
+class BadProfile(BadFile):
     """The file is no profile. Says the file, and the field if it is one."""
-
-    def __init__(self, where: str, what: str, field: str = "") -> None:
-        self.field = field
-        super().__init__(f"{where}: {f'{field}: ' if field else ''}{what}")
 
 
 class KvGeometry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,9 +77,7 @@ def decode_profile(data: bytes, where: str) -> Profile:
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        place = _PLACE.search(str(error))
-        text = str(error) if place is None else str(error)[: place.start()]
-        raise BadProfile(where, text, "" if place is None else place[1]) from error
+        raise BadProfile(where, *what_and_field(error)) from error
 
 
 def encode_profile(profile: Profile) -> bytes:
