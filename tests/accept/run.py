@@ -27,6 +27,7 @@ from tests.accept import (
     engines,
     first_answer,
     openapi,
+    published,
     replay,
     rest,
     suites,
@@ -49,6 +50,8 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "hot_paths": engines.hot_paths,
     "bench_executor": engines.bench_executor,
     "bench_router": engines.bench_router,
+    "best_split": published.best_split,
+    "placement_order": published.placement_order,
     "clone_to_first_answer": clone.measure,
 }
 

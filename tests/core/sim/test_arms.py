@@ -182,3 +182,14 @@ def test_an_slo_that_no_rate_keeps_gives_0_and_none_is_an_error() -> None:
     assert "│ one │               0 │" in text
     with pytest.raises(BadScenario, match="slo"):
         shown(searched(arms=[{"name": "one"}], slo=""))
+
+
+def test_prefill_on_two_accelerators_and_decode_on_one_serve_more_than_one_each() -> None:
+    told = read_scenario("distserve_opt13b")
+    told["arms"] = [arm for arm in told["arms"] if arm["name"] in ("P TP2, D TP1", "P TP1, D TP1")]
+    told["orders"] = [order for order in told["orders"] if order["arms"][0] == "P TP1, D TP1"]
+    told["load"]["num_requests"] = 60
+    told["goodput"]["within"] = 1.0
+    assert len(told["orders"]) == 1
+    code, text = shown(told)
+    assert code == 0, text

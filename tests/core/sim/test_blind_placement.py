@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
+import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from baton.core.config import SchedulerConfig
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.scheduler.machine import SchedulerCore
 from baton.core.sim.baselines.blind_placement import make
+from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import BadParts, Parts, load_parts
-from baton.core.sim.fleet_run.scenario_file import make_scenario
+from baton.core.sim.fleet_run.scenario_file import make_scenario, read_scenario, set_value
 from baton.core.wire import messages as m
+from baton.services.sim.arms import run_arms
+from baton.services.sim.run import simulate
 from tests.support.machines import ROUTER, SCHEDULER, an_executor, prompt, work
 from tests.support.scheduling import SchedulerRig
 
@@ -86,3 +94,31 @@ def test_chance_chooses_everybody_and_the_same_ones_with_the_same_seed() -> None
 def test_a_strategy_that_there_is_not_is_named() -> None:
     with pytest.raises(BadParts, match="'best' is none of random, load, cache"):
         load_parts(PARTS, {"by": "best"})
+
+
+# ---- the scenario, on a trace of families of prompts
+
+
+def families(path: Path, num_requests: int) -> None:
+    """Prompts of ten blocks of 512, eight of which are those of one of 24 families; 1.7 a second."""
+    chance = random.Random(5)
+    rows = []
+    for number in range(num_requests):
+        family, own = chance.randrange(24), 10_000 + 2 * number
+        blocks = [*range(8 * family, 8 * family + 8), own, own + 1]
+        rows.append({"timestamp": 590 * number, "input_length": 5120, "output_length": 4, "hash_ids": blocks})
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_the_scenario_finds_that_ours_is_before_load_and_load_before_chance(tmp_path: Path) -> None:
+    families(tmp_path / "trace.jsonl", 150)
+    table = read_scenario("placement_order")
+    set_value(table, f"load.trace={tmp_path / 'trace.jsonl'}")
+    set_value(table, "load.num_requests=150")
+    set_value(table, "topology=3P1D")
+    set_value(table, "kv_tokens=65536")
+    arms = split_arms(table)
+    assert arms is not None
+    text = io.StringIO()
+    assert run_arms(table, arms, Console(file=text, width=200), simulate) == 0, text.getvalue()
+    assert "ttft_s.mean: ours " in text.getvalue()
