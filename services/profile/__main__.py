@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from baton.core.errors import ServingError
+from baton.core.sim.step_time.features import StepKind
 from baton.core.sim.step_time.fit import Fit, fit
 from baton.core.sim.step_time.observed import ObservedStep, ObservedSteps
 from baton.core.sim.step_time.profile import Profile, encode_profile
@@ -51,8 +52,6 @@ def main(arguments: list[str] | None = None) -> int:
         profile = profile_of(asked.name or asked.out.stem, page, found)
         write_whole(asked.out, encode_profile(profile))
         show(found, len(steps))
-        if asked.beside:
-            print(f"while the other computes, steps take {found.model.neighbour_slowdown:.3f} times as long")
         print(f"written: {asked.out}")
         return 0
     except ServingError as error:
@@ -104,7 +103,9 @@ def show(found: Fit, num_steps: int) -> None:
     print(f"{num_steps} steps; host time {found.model.host_s * 1e3:.3f} ms a step")
     for kind, error in found.errors.items():
         off = f"mean error {error.mape:.1%}, p95 of |error| {error.p95_abs_s * 1e3:.3f} ms"
-        print(f"{kind:<8}{error.num_steps:>6} steps, {off}")
+        slower = found.model.neighbour_slowdown(StepKind(kind))
+        beside = f"; beside the other executor {slower:.3f} times as long" if slower > 1 else ""
+        print(f"{kind:<8}{error.num_steps:>6} steps, {off}{beside}")
     for kind in ("prefill", "decode", "mixed"):
         if kind not in found.errors:
             print(f"{kind:<8}too few steps: not in the profile")

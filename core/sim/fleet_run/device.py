@@ -107,15 +107,14 @@ class TimedDevice:
         passed_s, self._counted_at = now - self._counted_at, now
         if self._computing:
             self.busy_s += passed_s
-            slowdown = self._slowdown()
             for lane in self._computing:
-                lane.left_s -= passed_s / slowdown
+                lane.left_s -= passed_s / self._slowdown(lane)
 
-    def _slowdown(self) -> float:
-        """Of what computes here now."""
+    def _slowdown(self, lane: Lane) -> float:
+        """Of what the lane computes now."""
         slowdown = self._model.lane_slowdown if len(self._computing) > 1 else 1.0
         if len(self._machine) > 1 and any([device._computing for device in self._machine if device is not self]):
-            slowdown *= self._model.neighbour_slowdown
+            slowdown *= self._model.neighbour_slowdown(lane.features.kind)
         return slowdown
 
     def _set_ends(self) -> None:
@@ -127,10 +126,9 @@ class TimedDevice:
                     device._set_own_ends()
 
     def _set_own_ends(self) -> None:
-        slowdown = self._slowdown()
         for lane in self._computing:
             lane.serial += 1
-            self._env.time.after(max(lane.left_s, 0.0) * slowdown, self._finish, lane, lane.serial)
+            self._env.time.after(max(lane.left_s, 0.0) * self._slowdown(lane), self._finish, lane, lane.serial)
 
     def _finish(self, lane: Lane, serial: int) -> None:
         if serial != lane.serial:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -52,26 +53,30 @@ def fit(steps: Sequence[ObservedStep], beside: Sequence[ObservedStep] = ()) -> F
     """Steps of which another lane's ran at the same time are left out. `beside` are those of another executor of the
     same machine: what they cost is told apart from what steps take alone. Raises TooFewSteps."""
     alone = [step for step in steps if step.lane == 0]
-    features, kinds = [step.features for step in alone], [step.features.kind for step in alone]
-    seconds = np.array([step.duration_s for step in alone])
-    chosen = {kind: np.array([index for index, each in enumerate(kinds) if each is kind]) for kind in StepKind}
-    chosen = {kind: indices for kind, indices in chosen.items() if len(indices) >= MIN_STEPS}
-    if not chosen:
+    models: dict[StepKind, KindModel] = {}
+    errors: dict[str, FitError] = {}
+    for kind in StepKind:
+        chosen = [step for step in alone if step.features.kind is kind]
+        if len(chosen) >= MIN_STEPS:
+            models[kind], errors[kind.value] = _fit_beside(kind, chosen, shares_beside(chosen, beside))
+    if not models:
         raise TooFewSteps(f"{len(steps)} steps, and of no kind {MIN_STEPS}")
-    shares, slowdown = shares_beside(alone, beside), 1.0
-    for _ in range(ROUNDS if shares.any() else 1):
-        own_s = alone_s(seconds, shares, slowdown)
-        models = {kind: fit_kind(kind, [features[i] for i in at], own_s[at]) for kind, at in chosen.items()}
-        if shares.any():
-            at = np.concatenate(list(chosen.values()))
-            guesses = np.array([models[kinds[i]].seconds(features[i]) for i in at])
-            slowdown = slowdown_of(seconds[at], guesses, shares[at])
-    errors = {kind.value: fit_error(models[kind], [features[i] for i in at], own_s[at]) for kind, at in chosen.items()}
     prefill, decode, mixed = (models.get(kind) for kind in (StepKind.PREFILL, StepKind.DECODE, StepKind.MIXED))
-    found = StepModel(
-        prefill=prefill, decode=decode, mixed=mixed, host_s=host_s(alone), neighbour_slowdown=round(slowdown, 4)
-    )
-    return Fit(found, errors)
+    return Fit(StepModel(prefill=prefill, decode=decode, mixed=mixed, host_s=host_s(alone)), errors)
+
+
+def _fit_beside(kind: StepKind, steps: Sequence[ObservedStep], shares: Floats) -> tuple[KindModel, FitError]:
+    """In turns: the model of what steps would have taken alone, and the slowdown that this model leaves."""
+    features, seconds = [step.features for step in steps], np.array([step.duration_s for step in steps])
+    slowdown, own_s = 1.0, seconds
+    model = fit_kind(kind, features, own_s)
+    for _ in range(ROUNDS if shares.any() else 0):
+        guesses = np.array([model.seconds(each) for each in features])
+        slowdown = slowdown_of(seconds, guesses, shares)
+        own_s = alone_s(seconds, shares, slowdown)
+        model = fit_kind(kind, features, own_s)
+    found = msgspec.structs.replace(model, neighbour_slowdown=round(slowdown, 4))
+    return found, fit_error(found, features, own_s)
 
 
 def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> KindModel:

@@ -59,6 +59,8 @@ class KindModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(min_length=1)]
     noise: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0  #: standard deviation of log(real / model)
+    #: how much longer such a step takes while another executor of the same machine computes; 1: not at all
+    neighbour_slowdown: Slowdown = 1.0
 
     def __post_init__(self) -> None:
         """Raises ValueError when a step could belong to no piece, or a piece to no step."""
@@ -82,8 +84,6 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     host_s: Seconds = 0.0  #: between two steps, while the device does nothing
     #: how much longer each of two steps takes that run at once; 2: as if one after the other
     lane_slowdown: Slowdown = 2.0
-    #: how much longer a step takes while another executor of the same machine computes; 1: not at all
-    neighbour_slowdown: Slowdown = 1.0
 
     def duration_s(self, features: Features, normal: float = 0.0) -> float:
         """`normal` is a draw of the standard normal distribution: the residual. Raises StepUnknown."""
@@ -95,6 +95,11 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if noise and normal:
             seconds *= math.exp(noise * normal - noise * noise / 2)
         return max(seconds, MIN_STEP_S) + self.host_s
+
+    def neighbour_slowdown(self, kind: StepKind) -> float:
+        """Of a step of this kind; one that is joined of two is slowed down as its prompt."""
+        model = self._model(kind) or self.prefill
+        return 1.0 if model is None else model.neighbour_slowdown
 
     def _model(self, kind: StepKind) -> KindModel | None:
         if kind is StepKind.PREFILL:

@@ -19,7 +19,7 @@ from baton.core.sim.fleet_run.process import LoopProcess
 from baton.core.sim.fleet_run.records import StepRecord
 from baton.core.sim.fleet_run.run import run_fleet
 from baton.core.sim.launcher import LauncherCore
-from baton.core.sim.step_time.model import StepModel
+from baton.core.sim.step_time.model import KindModel, StepModel
 from baton.core.wire.sampling import SamplingParams
 from tests.support.fleets import asks, at_times, fleet, kind, run
 
@@ -141,8 +141,12 @@ def test_parts_are_named_by_module_and_name_and_what_is_none_is_refused() -> Non
             load_parts(path, settings)
 
 
+def beside(slowdown: float, **slopes: float) -> KindModel:
+    return msgspec.structs.replace(kind(**slopes), neighbour_slowdown=slowdown)
+
+
 def test_devices_of_one_machine_take_longer_while_the_other_computes() -> None:
-    process, first, records, _ = device_of(StepModel(prefill=kind(tokens=0.01), neighbour_slowdown=1.25))
+    process, first, records, _ = device_of(StepModel(prefill=beside(1.25, tokens=0.01)))
     second = TimedDevice(process, StepModel(prefill=kind(tokens=0.01)), records.append)
     for device in (first, second):
         device.share([first, second])
@@ -156,7 +160,7 @@ def test_devices_of_one_machine_take_longer_while_the_other_computes() -> None:
 
 
 def test_a_fleet_on_one_machine_is_slower_and_otherwise_the_same() -> None:
-    steps = StepModel(prefill=kind(one=0.02), decode=kind(one=0.01), neighbour_slowdown=1.5)
+    steps = StepModel(prefill=beside(1.5, one=0.02), decode=beside(1.5, one=0.01))
     requests = asks(12, 40, 8)
     apart = fleet("1P1D", steps)
     runs = [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from baton.core.sim.step_time.contention import shares_beside, slowdown_of
+from baton.core.sim.step_time.features import StepKind
 from baton.core.sim.step_time.fit import fit
 from baton.core.sim.step_time.observed import ObservedStep
 
@@ -56,16 +57,16 @@ def two_executors(slowdown: float, noise: float = 0.0) -> tuple[list[ObservedSte
 def test_a_fit_tells_apart_what_steps_take_and_what_the_other_costs(slowdown: float) -> None:
     decodes, prompts = two_executors(slowdown)
     found = fit(decodes, prompts).model
-    assert found.neighbour_slowdown == pytest.approx(slowdown, rel=2e-3)
     assert found.decode is not None
+    assert found.decode.neighbour_slowdown == pytest.approx(slowdown, rel=2e-3)
     assert found.decode.seconds(step(1, 0, 1, decodes=5).features) == pytest.approx(0.04, rel=5e-3)
 
 
 def test_the_slowdown_is_found_in_noise() -> None:
     decodes, prompts = two_executors(1.2, noise=0.15)
-    assert fit(decodes, prompts).model.neighbour_slowdown == pytest.approx(1.2, rel=0.03)
+    assert fit(decodes, prompts).model.neighbour_slowdown(StepKind.DECODE) == pytest.approx(1.2, rel=0.03)
 
 
 def test_without_the_other_s_steps_nothing_is_told_apart() -> None:
     decodes, _ = two_executors(1.5)
-    assert fit(decodes).model.neighbour_slowdown == 1.0
+    assert fit(decodes).model.neighbour_slowdown(StepKind.DECODE) == 1.0
