@@ -17,10 +17,6 @@ _HOLDS: Condition = ("only with another hold than off", lambda config, _: config
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
 _PROTECTS: Condition = ("only with protect_steps", lambda config, _: config.protect_steps > 0)
-_IS_BOUND: Condition = (
-    "only with another hold than off, or with protect_steps",
-    lambda config, _: config.hold != "off" or config.protect_steps > 0,
-)
 _RECEIVES: Condition = ("only on a decode executor", lambda _, role: role is Role.DECODE)
 _WRITES: Condition = ("only on a prefill executor", lambda _, role: role is Role.PREFILL)
 _MOVES: Condition = ("only on a prefill or decode executor", lambda _, role: role is not Role.UNIFIED)
@@ -32,11 +28,11 @@ NEEDS: dict[str, tuple[Condition, ...]] = {
     "step_mode": (_DECODES,),
     "hold": (_DECODES, _KEEPS_BACK),
     "hold_fill": (_DECODES, _KEEPS_BACK, _BY_FILL),
-    "hold_max_ms": (_DECODES, _KEEPS_BACK, _IS_BOUND),
+    "hold_max_ms": (_DECODES, _KEEPS_BACK),
     "hold_stall_ms": (_DECODES, _KEEPS_BACK, _HOLDS),
-    "hold_partial_ms": (_DECODES, _KEEPS_BACK, _IS_BOUND),
-    "hold_kv_high": (_DECODES, _KEEPS_BACK, _IS_BOUND),
-    "hold_batch_low": (_DECODES, _KEEPS_BACK, _IS_BOUND),
+    "hold_partial_ms": (_DECODES, _KEEPS_BACK),
+    "hold_kv_high": (_DECODES, _KEEPS_BACK),
+    "hold_batch_low": (_DECODES, _KEEPS_BACK),
     "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
     "protect": (_DECODES, _KEEPS_BACK, _PROTECTS),
     "protect_steps": (_DECODES, _KEEPS_BACK),
@@ -59,6 +55,13 @@ def without_effect(config: ExecutorConfig, role: Role) -> str:
     told."""
     knob, why = _first_in_vain(config, role)
     return f"{knob} = {getattr(config, knob)} has no effect: {why}" if knob else ""
+
+
+def contradiction(config: ExecutorConfig, role: Role) -> str:
+    """Why such an executor cannot have these knobs; empty if it can. Each for itself is valid."""
+    if role.runs_decode and config.num_slots > config.token_budget:
+        return f"num_slots = {config.num_slots}: at most token_budget = {config.token_budget}"
+    return without_effect(config, role)
 
 
 def with_effect(config: ExecutorConfig, role: Role) -> ExecutorConfig:

@@ -31,7 +31,7 @@ from baton.core.executor.cohorts import Cohorts
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.walk import Draft
 from baton.core.ids import Life, Peer, Role
-from baton.core.knob_effects import without_effect
+from baton.core.knob_effects import contradiction
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 
@@ -41,10 +41,8 @@ class ExecutorCore:
 
     def __init__(self, own: Peer, layout: KvLayout, config: ExecutorConfig, hash_key: bytes) -> None:
         config.validate()
-        if own.role.runs_decode and config.num_slots > config.token_budget:
-            raise ValueError(f"num_slots = {config.num_slots}: at most token_budget = {config.token_budget}")
-        if vain := without_effect(config, own.role):
-            raise ValueError(vain)
+        if why := contradiction(config, own.role):
+            raise ValueError(why)
         if own.role is Role.PREFILL and layout.slot_bytes > config.piece_bytes:
             raise ValueError(f"piece_bytes = {config.piece_bytes}: one slot of one plane has {layout.slot_bytes}")
         self.state = ExecutorState(own, layout, config, hash_key)

@@ -16,7 +16,7 @@ import msgspec
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.errors import ServingError
 from baton.core.ids import Role
-from baton.core.knob_effects import without_effect
+from baton.core.knob_effects import contradiction
 from baton.services.router.config import HttpConfig
 from baton.services.runtime.effects import told_in_vain
 from baton.services.runtime.ranges import check_ranges
@@ -252,8 +252,8 @@ def _validate(settings: Settings) -> None:
         settings.knobs.validate()
     except ValueError as error:
         raise SettingsInvalid(f"{settings.role.name.lower()}.{error}") from error
-    if isinstance(settings.knobs, ExecutorConfig) and (vain := without_effect(settings.knobs, settings.role)):
-        raise SettingsInvalid(f"{settings.role.name.lower()}.{vain}")
+    if isinstance(settings.knobs, ExecutorConfig) and (why := contradiction(settings.knobs, settings.role)):
+        raise SettingsInvalid(f"{settings.role.name.lower()}.{why}")
     _validate_ranks(settings)
 
 

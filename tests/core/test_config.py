@@ -57,6 +57,9 @@ BAD += [(SchedulerConfig, {"local_prompt_tokens": value}) for value in (-1, 100)
 BAD += [(SchedulerConfig, {"local_prompt_tokens": 100, "placement": "always_pd"})]
 BAD += [(SchedulerConfig, {"interruption_weight": 2.0, "placement": "always_pd"})]
 BAD += [(SchedulerConfig, {"local_prompt_tokens": 0, "placement": "by_tokens"})]
+BAD += [(ExecutorConfig, {name: 1 << 31}) for name in ("token_budget", "growth_reserve", "protect_steps")]
+BAD += [(ExecutorConfig, {"piece_bytes": 1 << 63}), (SchedulerConfig, {"local_prompt_tokens": 10**30})]
+BAD += [(RouterConfig, {"max_attempts": 1 << 31})]
 BAD += [(RouterConfig, {name: 0}) for name in ("max_streams", "max_attempts", "settle_s")]
 
 
@@ -127,13 +130,6 @@ def test_c12_a_knob_is_taken_where_it_has_an_effect_and_refused_where_it_has_non
 def test_c12_a_hold_that_is_off_leaves_its_knobs_without_effect(knob):
     told = ExecutorConfig(**(ALTERNATE | {"hold": "off"} | knob))
     assert without_effect(told, Role.UNIFIED).startswith(f"{next(iter(knob))} = ")
-
-
-@pytest.mark.parametrize("knob", ["hold_max_ms", "hold_partial_ms", "hold_kv_high", "hold_batch_low"])
-def test_c12_what_bounds_neither_hold_nor_protection_bounds_nothing(knob):
-    told = ALTERNATE | {"hold": "off", "protect_steps": 0}
-    with pytest.raises(ValueError, match=f"{knob} = .* has no effect: only with another hold than off"):
-        ExecutorRig(Role.UNIFIED, **told, **{knob: 1})
 
 
 @pytest.mark.parametrize("knob", ["join_share", "join_max_ms"])

@@ -348,8 +348,9 @@ def test_c1_the_fill_is_read_from_the_plan_that_is_launched():
 def test_c11_nothing_of_an_episode_is_left_after_it():
     rig = alternating(2, hold="fill", hold_fill=1.0, protect_steps=3, hold_stall_ms=30.0)
     for number in range(3, 9):
-        add(rig, number, 30)
+        add(rig, number, 30 * number)  # of most of them a part is computed when they leave
         kinds(rig, 6)
+    assert rig.state.gate.partials
     for number in range(1, 9):
         rig.abort(number)
     rig.finish_steps()

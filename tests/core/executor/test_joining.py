@@ -16,7 +16,10 @@ PACED |= {"num_blocks": 2048, "num_slots": 64, "token_budget": 64, "growth_reser
 
 
 def pacing(**knobs) -> ExecutorRig:
-    rig = decoder(**(PACED | knobs))
+    told = PACED | knobs
+    if told["join_max_steps"] == 0:  # all join at once: nothing else says how
+        del told["join_share"], told["join_max_ms"]
+    rig = decoder(**told)
     rig.is_checked = False
     rig.do(Wake())
     return rig

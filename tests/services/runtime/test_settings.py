@@ -158,6 +158,9 @@ def test_c12_what_a_role_is_told_in_vain_is_refused_and_it_has_no_flag_for_it(
         (Role.DECODE, "[executor]\nhold_max_ms = 100", "decode.hold_max_ms = 100.0 .*step_mode = alternate"),
         (Role.UNIFIED, "[unified]\nstep_mode = 'alternate'\nhold_fill = 0.3", "unified.hold_fill .*hold = fill"),
         (Role.UNIFIED, "[unified]\njoin_share = 0.5", "unified.join_share .*decode executor"),
+        (Role.DECODE, "[executor]\npiece_bytes = 100", "decode.piece_bytes = 100 .*only on a prefill executor"),
+        (Role.DECODE, "[executor]\nnum_slots = 3000", "decode.num_slots = 3000: at most token_budget = 2048"),
+        (Role.PREFILL, f"[executor]\ntoken_budget = {10**30}", "prefill.token_budget = 1000.*: must be at most"),
     ],
 )
 def test_c12_a_policy_knob_that_is_told_in_vain_is_refused(tmp_path: Path, role: Role, text: str, named: str) -> None:
