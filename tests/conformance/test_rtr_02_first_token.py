@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
+pytest.importorskip("nixl", reason="the transport library is not installed")
+
 from tests.conformance.live import HANG_LIMIT_S, left_as_found, running
 from tests.conformance.test_rtr_01_hand_off import Outcome, all_outcomes
 from tests.support.stack import Stack
 
-pytest.importorskip("nixl", reason="the transport library is not installed")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DEFAULT_LENGTH = 7

@@ -26,7 +26,7 @@ def test_a_run_is_its_own_equal(drawn):
         assert difference.ratio == (1.0 if difference.first else None)
 
 
-def test_medians_are_of_the_requests_that_succeeded_in_both():
+def test_x4_medians_are_of_the_requests_that_succeeded_in_both():
     first = renumbered([answer([(0.1, 1)]), answer([(0.3, 1)]), answer([(9.0, 1)]), failed(Failure.LOST)])
     second = renumbered([answer([(0.2, 1)]), answer([(0.6, 1)]), failed(Failure.REFUSED), failed(Failure.LOST)])
     first.append(failed(Failure.LOST, index=4))
@@ -44,7 +44,7 @@ def test_requests_are_matched_by_index_in_whatever_order_they_ended():
     assert compare(run(rows), run(rows[::-1])).differences["ttft_s"].ratio == 1.0
 
 
-def test_another_plan_is_refused_and_other_cautions_are_said():
+def test_x4_another_plan_is_refused_and_other_cautions_are_said():
     rows = [fixed_schedule()]
     with pytest.raises(NotComparable):
         compare(run(rows), run(rows, plan_fingerprint="0"))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -123,6 +122,7 @@ def interleave(values: np.ndarray, num_heads: int) -> np.ndarray:
 
 def write_gguf(path: Path, weights: dict[str, np.ndarray], config: dict[str, Any]) -> None:
     """The tiny model as a llama.cpp file in float32."""
+    gguf = pytest.importorskip("gguf", reason="the engine is not installed")
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
