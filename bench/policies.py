@@ -45,6 +45,7 @@ def tell(name: str, found: dict[str, Any]) -> None:
     for title, heads, rows in QUESTIONS[name].tables(found):
         print(f"\n{title}")
         print_table(heads, rows)
+    print(f"Not covered: {QUESTIONS[name].NOT_COVERED}.")
 
 
 def parse_arguments() -> argparse.Namespace:

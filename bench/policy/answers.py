@@ -15,6 +15,10 @@ from bench.policy.questions import Question, questions
 from bench.policy.stack import SPLIT, UNIFIED, Options, start
 from bench.systems import Baton
 
+NOT_COVERED = (
+    "long answers, sampled ones, other models; a score of a small model says little "
+    "of quality, only that it is the same"
+)
 CONCURRENCY = 64
 SYSTEM = "You answer questions in one short sentence, truthfully, and add nothing else. " * 6
 

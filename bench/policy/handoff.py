@@ -15,6 +15,10 @@ from baton.core.metrics.percentiles import percentile
 from bench.board_lines import Line
 from bench.policy.stack import SPLIT, Closing, Options, closings, load, start
 
+NOT_COVERED = (
+    "several prefill executors for one that decodes, a network between them, prompts "
+    "beyond 512 tokens, other devices"
+)
 PLANT = "launch_first"
 CONFIG = '[scheduler]\nplacement = "always_pd"\n'
 AIM_MS = 5.0  #: last chunk computed → activated, p95

@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 from bench.board_lines import Line
 from bench.policy.stack import UNIFIED, Options, load, metric_rows, start
 
+NOT_COVERED = (
+    "devices whose steps of prompts have a large fixed part (the simulator's "
+    "scenarios have one), more than one executor"
+)
 ALTERNATE = '[executor]\nstep_mode = "alternate"\n'
 ARMS = {
     "nothing": ALTERNATE + 'hold = "off"\nprotect_steps = 0\n',

@@ -21,6 +21,7 @@ from bench.machine import process_cpu_s
 from bench.policy.stack import UNIFIED, Options, start
 from bench.systems import Baton
 
+NOT_COVERED = "more than one long prompt at once, devices with streams or partitions of their own, more cores"
 NUM_ANSWERS, NUM_ANSWER_TOKENS = 4, 160
 NUM_PROMPTS, NUM_PROMPT_TOKENS, EVERY_S = 3, 1024, 4.0
 REST_S = 5.0

@@ -19,6 +19,7 @@ from bench.board_lines import Line
 from bench.policy.stack import SPLIT, Options, metric_rows, start
 from bench.systems import Baton
 
+NOT_COVERED = "several executors that could compute the prefix, prefixes that are partly cached, cache salts"
 NUM_SHARED_TOKENS, NUM_OWN_TOKENS, NUM_OUTPUT_TOKENS = 1024, 16, 4
 NUM_BURST, NUM_UNRELATED, UNRELATED_EVERY_S = 128, 12, 0.5
 FIRST_ID, END_ID = 100, 40_000

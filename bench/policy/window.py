@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from bench.board_lines import Line
 from bench.policy.stack import SPLIT, Options, load, metric_rows, start
 
+NOT_COVERED = "a network, several writers for one that decodes, KV that was computed (its writer computes nothing)"
 ARMS = {"written": "writer", "at once": "writer_at_once"}
 FLAGS = ["--arrivals", "poisson", "--rate", "1", "--input-tokens", "1500", "--output-tokens", "48"]
 FLAGS += ["--content", "tokens"]
