@@ -22,9 +22,10 @@ PROFILES = Path(__file__).resolve().parents[1] / "core" / "sim" / "step_time" / 
 MS = 1e-3
 
 
-def distserve(data: Path, degree: int) -> Profile:
-    """Prefill a + b·ΣL + c·ΣL², decode a + b·Σcontext + c·batch with two sets of coefficients, in milliseconds."""
-    path = data / "distserve" / "profiler-a100-80g.distserve.json"
+def distserve(data: Path, degree: int, engine: str = "distserve") -> Profile:
+    """Prefill a + b·ΣL + c·ΣL², decode a + b·Σcontext + c·batch with two sets of coefficients, in milliseconds.
+    `engine`: whose steps, `distserve` or `vllm`."""
+    path = data / "distserve" / f"profiler-a100-80g.{engine}.json"
     told: dict[str, Any] = msgspec.json.decode(path.read_bytes())["facebook/opt-13b"][str(degree)]
     constant, token, square = [coefficient * MS for coefficient in told["prefill"]]
     prompt = Piece(
@@ -33,9 +34,10 @@ def distserve(data: Path, degree: int) -> Profile:
     with (data / "distserve" / "max_num_tokens.csv").open() as lines:
         capacity = {(row["model"], row["tp"], row["pp"]): int(row["max_num_tokens"]) for row in csv.DictReader(lines)}
     return Profile(
-        name=f"a100-opt13b-tp{degree}",
-        source="DistServe's repository (Apache-2.0), its simulator's coefficients for OPT-13B on A100-80G and its table"
-        " of token capacities; mixed steps are joined here of both kinds",
+        name=f"a100-opt13b-tp{degree}" if engine == "distserve" else f"a100-opt13b-{engine}-tp{degree}",
+        source="DistServe's repository (Apache-2.0), its simulator's coefficients for OPT-13B on A100-80G"
+        f"{'' if engine == 'distserve' else f' with {engine}'} and its table of token capacities; mixed steps are"
+        " joined here of both kinds",
         kv=KvGeometry(num_kv_layers=40, num_kv_heads=40, head_dim=128),
         kv_tokens=capacity["facebook/opt-13b", str(degree), "1"],
         steps=StepModel(
@@ -91,7 +93,7 @@ def _table(of: Any, found: dict[int, list[float]]) -> KindModel:
 def main() -> None:
     """Writes them all."""
     data = Path(os.environ["BATON_DATA"])
-    profiles = [distserve(data, degree) for degree in (1, 2, 4)]
+    profiles = [distserve(data, degree, engine) for engine in ("distserve", "vllm") for degree in (1, 2, 4)]
     profiles.append(splitwise(data, "h100-80gb", "h100-llama70b-tp8"))
     profiles.append(splitwise(data, "a100-80gb", "a100-llama70b-tp8"))
     for profile in profiles:

@@ -17,6 +17,7 @@ from baton.services.loadgen.bench_settings import slo_of
 from baton.services.sim.load import load_of
 
 EXIT_NOT_REPRODUCED = 1
+MAX_WIDTH = 400  #: of a table that goes to a file
 
 
 def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
@@ -52,7 +53,9 @@ def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: An
     for arm in arms.arms:
         figures = values[arm.name] = _figures(table, arms, arm, simulate)
         shown.add_row(escape(arm.name), *[f"{figures.value(name):.4g}" for name in arms.figures])
-    console.print(shown)
+    if not console.is_terminal:
+        shown.width = console.measure(shown, options=console.options.update(max_width=MAX_WIDTH)).maximum
+    console.print(shown, crop=console.is_terminal)
 
 
 def _check_orders(arms: Arms, values: dict[str, Figures], console: Console) -> int:
@@ -77,14 +80,15 @@ def _at_highest_rate(table: dict[str, Any], search: RateSearch, arm: Arm, simula
     slo = slo_of(scenario.slo)
     if slo == NO_SLO:
         raise BadScenario(scenario.name, "a search of the highest rate that keeps one needs one", "slo")
-    runs: dict[float, FleetRun] = {}
+    tried: dict[float, Figures] = {}
 
     def keeps(rate: float) -> bool:
-        runs[rate] = _run(scenario_of(table, at_rate(arm, rate)), simulate)
-        return kept_share(runs[rate].facts, slo) >= search.share
+        run = _run(scenario_of(table, at_rate(arm, rate)), simulate)
+        is_kept = kept_share(run.facts, slo) >= search.share
+        tried[rate] = Figures(run, slo, rate if is_kept else 0.0)
+        return is_kept
 
-    rate = highest_rate(keeps, search.most, search.within)
-    return Figures(runs[rate or min(runs)], slo, rate)
+    return tried[highest_rate(keeps, search.most, search.within) or min(tried)]
 
 
 def _run(scenario: RunScenario, simulate: Any) -> FleetRun:

@@ -126,7 +126,7 @@ def at_rate(arm: Arm, rate_per_gpu: float) -> Arm:
 
 
 class Figures:
-    """The figures of one run, by name:
+    """The figures of one run, which it does not keep, by name:
 
     `output_tokens_per_s`, `requests_per_s`, `prefix_hit_rate`; `<distribution>.<statistic>` of the report, such as
     `tpot_s.p95`; `kept`, the share of requests that keep the whole SLO, and `kept.<bound>`, such as `kept.ttft_s`;
@@ -136,21 +136,22 @@ class Figures:
     """
 
     def __init__(self, run: FleetRun, slo: Slo = NO_SLO, rate_per_gpu: float | None = None) -> None:
-        self._run = run
         self._rate_per_gpu = rate_per_gpu
         self._summary: Summary = summarize(run.facts, slo)
-        self._stages: dict[tuple[int, str], float] | None = None
+        self._gauges = run.gauges
+        self._of_steps = _of_steps(run)
+        self._stages = _stages(run)
 
     def value(self, name: str) -> float:
         """Raises UnknownFigure."""
-        run, summary = self._run, self._summary
+        summary = self._summary
         if name in ("output_tokens_per_s", "requests_per_s"):
             return float(getattr(summary.throughput, name) or 0.0)
         if name.startswith("gauge:"):
             _, process, gauge = name.split(":", 2)
-            return float(run.gauges[process].get(gauge, 0.0))
-        if name in ("prefill_steps", "prefill_tokens", "shared_share"):
-            return self._of_steps(name)
+            return float(self._gauges[process].get(gauge, 0.0))
+        if name in self._of_steps:
+            return self._of_steps[name]
         if name == "prefix_hit_rate":
             return summary.prefix_hit_rate or 0.0
         if name == RATE and self._rate_per_gpu is not None:
@@ -172,29 +173,31 @@ class Figures:
             raise UnknownFigure(f"there is no figure {name!r}: the SLO has no such bound")
         return goodput.attainment[bound]
 
-    def _of_steps(self, name: str) -> float:
-        steps = [step for step in self._run.recorder.steps if step.features.prompts]
-        if name == "prefill_steps":
-            return float(len(steps))
-        if name == "prefill_tokens":
-            return float(sum(step.features.tokens for step in steps))
-        return sum(step.features.prompts > 1 for step in steps) / max(1, len(steps))
-
     def _between(self, first: str, last: str) -> list[float]:
-        if self._stages is None:
-            self._stages = {}
-            for note in self._run.recorder.notes:
-                if note.what.endswith(" ended") and "admitted_s" in note.numbers:
-                    self._note(note.request_id, note.numbers)
         found = self._stages
         ends = [(request, at) for (request, stage), at in found.items() if stage == last and (request, first) in found]
         return [at - found[request, first] for request, at in ends]
 
-    def _note(self, request_id: int, numbers: Mapping[str, float]) -> None:
-        assert self._stages is not None
-        for name, value in numbers.items():
-            if name.endswith("_ms"):
-                self._stages[request_id, name.removesuffix("_ms")] = numbers["admitted_s"] + value / 1e3
+
+def _of_steps(run: FleetRun) -> dict[str, float]:
+    """Figures of the steps with prompts."""
+    steps = [step.features for step in run.recorder.steps if step.features.prompts]
+    return {
+        "prefill_steps": float(len(steps)),
+        "prefill_tokens": float(sum(step.tokens for step in steps)),
+        "shared_share": sum(step.prompts > 1 for step in steps) / max(1, len(steps)),
+    }
+
+
+def _stages(run: FleetRun) -> dict[tuple[int, str], float]:
+    """When each request was at each stage that executors mark."""
+    found: dict[tuple[int, str], float] = {}
+    for note in run.recorder.notes:
+        if note.what.endswith(" ended") and "admitted_s" in note.numbers:
+            for name, value in note.numbers.items():
+                if name.endswith("_ms"):
+                    found[note.request_id, name.removesuffix("_ms")] = note.numbers["admitted_s"] + value / 1e3
+    return found
 
 
 class UnknownFigure(ServingError):
