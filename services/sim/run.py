@@ -28,6 +28,7 @@ from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.results import check_folder
 from baton.services.sim.arms import run_arms
+from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, load_of
 from baton.services.sim.results import make_report, write_files
 from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of
@@ -63,12 +64,19 @@ def main(arguments: list[str]) -> int:
 
 def _run(asked: Asked, console: Console, errors: Console) -> int:
     table = table_of(asked)
+    if asked.data and KEY not in table:
+        raise BadCommand("--data: only for a scenario that is compared with a measured run")
     arms = split_arms(table)
     if arms is not None:
         if asked.out:
             raise BadCommand("--out: a scenario with arms prints its figures and writes no files")
         shown = errors if errors.is_terminal else None
         return run_arms(table, arms, console, lambda scenario, load: simulate(scenario, load, shown))
+    if KEY in table:
+        if asked.out or asked.seeds is not None:
+            raise BadCommand("--out, --seeds: a scenario with measured figures prints them of one run")
+        shown = errors if errors.is_terminal else None
+        return run_ground_truth(table, asked.data, console, lambda scenario, load: simulate(scenario, load, shown))
     scenario = make_scenario(table)
     folder = Path(asked.out) if asked.out else None
     if folder is not None:

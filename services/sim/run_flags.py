@@ -38,6 +38,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()
     steps: bool = False
     list: bool = False
+    data: str = ""
 
 
 class BadCommand(ServingError):
@@ -66,6 +67,7 @@ def parse(arguments: list[str]) -> Asked:
         "--set", dest="settings", action="append", metavar="KNOB=VALUE",
         help="change a field of the scenario or a knob of a table: topology=2U, decode.num_slots=64, load.rate=3",
     )  # fmt: skip
+    parser.add_argument("--data", metavar="DIR", help="of a scenario with measured figures: the run's files")
     parser.add_argument("--steps", action="store_true", help="with --out: steps.jsonl and trace.json, too")
     parser.add_argument("--list", action="store_true", help="print the built-in scenarios and profiles")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}

@@ -26,6 +26,7 @@ from tests.accept import (
     disconnects,
     engines,
     first_answer,
+    ground_truth,
     openapi,
     policy_coverage,
     published,
@@ -58,6 +59,7 @@ ROWS: dict[str, Callable[[Options], Row]] = {
 }
 
 
+    "ground_truth": ground_truth.measure,
 def measured_row(name: str, options: Options) -> Row:
     """The row; one that raises is not met, and its error is what was measured."""
     try:

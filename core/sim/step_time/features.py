@@ -17,7 +17,7 @@ class StepKind(enum.StrEnum):
     MIXED = "mixed"
 
 
-Feature = Literal["one", "tokens", "attention", "prompts", "decodes", "context", "rows"]
+Feature = Literal["one", "tokens", "attention", "prompts", "decodes", "context", "rows", "positions"]
 
 
 class Features(NamedTuple):
@@ -30,6 +30,11 @@ class Features(NamedTuple):
     context: int = 0  #: sum of the positions that these read
     rows: int = 0  #: positions that are sampled
     one: int = 1
+
+    @property
+    def positions(self) -> int:
+        """Rows of its matrix products: prompt tokens and decodes together."""
+        return self.tokens + self.decodes
 
     @property
     def kind(self) -> StepKind:

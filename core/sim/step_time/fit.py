@@ -97,9 +97,7 @@ def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> K
     return KindModel(pieces=model.pieces, noise=round(min(noise, 2.0), 6))
 
 
-def fit_part(
-    kind: StepKind, features: Sequence[Features], seconds: Floats, whole_s: Floats
-) -> tuple[Term, ...]:
+def fit_part(kind: StepKind, features: Sequence[Features], seconds: Floats, whole_s: Floats) -> tuple[Term, ...]:
     """Terms of a part of what steps of one kind take: `seconds` of the `whole_s` that each takes in all. Errors are
     relative to the whole, so that the part is met where it matters."""
     return _solve(_columns(kind, None), features, seconds, whole_s).terms
