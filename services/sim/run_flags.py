@@ -34,11 +34,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     slo: str = ""
     seed: int | None = None
     seeds: int | None = None
+    data: str = ""
     out: str = ""
     settings: tuple[str, ...] = ()
     steps: bool = False
     list: bool = False
-    data: str = ""
 
 
 class BadCommand(ServingError):
@@ -62,12 +62,12 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument("--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not")
     parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many runs with seeds from that one on: intervals")
+    parser.add_argument("--data", metavar="DIR", help="of a scenario with measured figures: the run's files")
     parser.add_argument("--out", metavar="DIR", help="folder for report.json, requests.jsonl, summary.csv, report.html")
     parser.add_argument(
         "--set", dest="settings", action="append", metavar="KNOB=VALUE",
         help="change a field of the scenario or a knob of a table: topology=2U, decode.num_slots=64, load.rate=3",
     )  # fmt: skip
-    parser.add_argument("--data", metavar="DIR", help="of a scenario with measured figures: the run's files")
     parser.add_argument("--steps", action="store_true", help="with --out: steps.jsonl and trace.json, too")
     parser.add_argument("--list", action="store_true", help="print the built-in scenarios and profiles")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
