@@ -10,7 +10,7 @@ from tests.accept.row import Options, Row, cannot_run, judged
 
 LIMIT_S = 900.0
 TRACE = "mooncake_conversation_trace.jsonl"
-SPLIT_REQUESTS, SPLIT_REQUESTS_QUICK = 200, 60
+SPLIT_REQUESTS, SPLIT_REQUESTS_QUICK = 150, 60
 TRACE_REQUESTS, TRACE_REQUESTS_QUICK = 1500, 400
 
 

@@ -117,8 +117,11 @@ def test_the_scenario_finds_that_ours_is_before_load_and_load_before_chance(tmp_
     set_value(table, "load.num_requests=150")
     set_value(table, "topology=3P1D")
     set_value(table, "kv_tokens=65536")
+    table["arms"] = [arm for arm in table["arms"] if arm["name"] in ("random", "load", "ours")]
+    table["orders"] = [order for order in table["orders"] if order["arms"] == ["ours", "load", "random"]]
     arms = split_arms(table)
     assert arms is not None
+    assert len(arms.orders) == 1
     text = io.StringIO()
     assert run_arms(table, arms, Console(file=text, width=200), simulate) == 0, text.getvalue()
     assert "ttft_s.mean: ours " in text.getvalue()
