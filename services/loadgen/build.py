@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from baton.core.metrics.report import fingerprint
@@ -24,7 +22,7 @@ from baton.services.loadgen.load_settings import (
 from baton.services.loadgen.plan import NEVER, Plan, PlannedRequest, Prefix
 from baton.services.loadgen.replay import replayed
 from baton.services.loadgen.sessions import chat_requests, num_turns
-from baton.services.loadgen.traces.reading import read_trace
+from baton.services.loadgen.traces.reading import path_of, read_trace
 from baton.services.loadgen.traces.records import Limits, TraceFormat
 from baton.services.loadgen.warm_up import warm_up_requests
 
@@ -120,7 +118,7 @@ def _lengths(settings: LoadSettings, count: int) -> Lengths:
         input_spec = settings.input_tokens or DEFAULT_INPUT_TOKENS
         return drawn(input_spec, settings.output_tokens or DEFAULT_OUTPUT_TOKENS, settings.seed, count)
     limits = Limits(max_context_tokens=settings.max_context_tokens)
-    records = read_trace(Path(settings.lengths_from), TraceFormat.AUTO, limits)
+    records = read_trace(path_of(settings.lengths_from), TraceFormat.AUTO, limits)
     pairs = [(record.num_input_tokens, record.max_tokens) for record in records]
     if not all(num_input_tokens and num_output_tokens for num_input_tokens, num_output_tokens in pairs):
         raise BadLoad(f"lengths_from: {settings.lengths_from} does not say lengths in tokens")

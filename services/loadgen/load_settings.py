@@ -72,7 +72,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mark_texts: bool = False  #: prompts of a file begin with a mark of the run, so that no cache knows them
 
     # a trace
-    trace: str = ""  #: path of a file of requests (.gz, too) that is replayed
+    trace: str = ""  #: path of a file of requests (.gz, too) that is replayed, or sample or sample-sessions
     #: what the file is; auto: as its first line looks
     trace_format: TraceFormat = TraceFormat.AUTO
     speed: Positive = 1.0  #: of the replay: 2 halves all gaps and think times

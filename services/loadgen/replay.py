@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from pathlib import Path
 
 from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.content import ContentKind
@@ -13,7 +12,7 @@ from baton.services.loadgen.lengths import draw_tokens
 from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
 from baton.services.loadgen.load_settings import DEFAULT_OUTPUT_TOKENS, LoadSettings, kind_of
 from baton.services.loadgen.plan import PlannedRequest
-from baton.services.loadgen.traces.reading import read_trace
+from baton.services.loadgen.traces.reading import path_of, read_trace
 from baton.services.loadgen.traces.records import Limits, TraceRecord
 
 #: due times of so many requests or sessions: fewer where a duration ends them, None where they have none
@@ -29,7 +28,7 @@ def replayed(settings: LoadSettings, starts: Starts) -> tuple[list[PlannedReques
         end_s=settings.window_end_s,
         max_context_tokens=settings.max_context_tokens,
     )
-    wanted = read_trace(Path(settings.trace), settings.trace_format, limits)
+    wanted = read_trace(path_of(settings.trace), settings.trace_format, limits)
     records = list(islice(wanted, MAX_REQUESTS + 1))
     if len(records) > MAX_REQUESTS:
         raise TooMany("trace")

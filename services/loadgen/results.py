@@ -16,6 +16,7 @@ import msgspec
 
 from baton.core.metrics.compat import compat
 from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.intervals import within_run
 from baton.core.metrics.over_time import over_time
 from baton.core.metrics.report import Report, Run, encode_report
 from baton.core.metrics.summary import summarize
@@ -85,6 +86,7 @@ def make_report(measured: Measured, target: Target, options: Options) -> Report:
         compat=tuple(compat(tool, facts, slo) for tool in options.run.compat),
         server_series=server_series,
         warnings=(*_cautions(measured, target), *_silences(measured.samples, server_series), *_troubles(outcome)),
+        intervals=within_run(facts),
     )
 
 

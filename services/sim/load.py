@@ -10,10 +10,9 @@ import msgspec
 
 from baton.core.metrics.facts import Phase
 from baton.core.sim.fleet_run.clients import MakeSchedule
-from baton.core.sim.fleet_run.request import BLOCKS, GROUPS, SimRequest, Span, token_of
+from baton.core.sim.fleet_run.request import BLOCKS, GROUPS, SimRequest, Span, text_tokens, token_of
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
 from baton.services.loadgen.build import build_plan
-from baton.services.loadgen.load_errors import BadLoad
 from baton.services.loadgen.load_settings import LoadSettings
 from baton.services.loadgen.plan import NEVER, Plan, PlannedRequest, phases
 from baton.services.loadgen.worker_schedule import Schedule, opening_times
@@ -65,23 +64,21 @@ def _phases(plan: Plan) -> list[MakeSchedule]:
     ]
 
 
-def _schedule(
-    plan: Plan, requests: tuple[PlannedRequest, ...], start_s: float, ended: Mapping[int, float]
-) -> Schedule:
+def _schedule(plan: Plan, requests: tuple[PlannedRequest, ...], start_s: float, ended: Mapping[int, float]) -> Schedule:
     places = opening_times(plan.concurrency, plan.ramp_s, start_s) if plan.concurrency else None
     return Schedule(requests, start_s, places, ended)
 
 
 def _request(planned: PlannedRequest) -> SimRequest:
-    if planned.text or planned.messages_json:
-        raise BadLoad("trace: it has texts; a simulation needs the lengths of prompts in tokens")
+    text = text_tokens(planned.text or planned.messages_json)
     spans = [Span(token_of(GROUPS, prefix.group), 1, prefix.num_tokens) for prefix in planned.prefixes]
     spans += [Span(token_of(BLOCKS, run.first), run.count, planned.block_size) for run in planned.blocks]
     return SimRequest(
         index=planned.index,
-        num_input_tokens=planned.num_input_tokens,
+        num_input_tokens=len(text) // 4 or planned.num_input_tokens,
         num_output_tokens=planned.max_tokens,
         spans=tuple(spans),
+        text=text,
         repeats=planned.after if planned.is_next_message else None,
         cancel_after_s=None if planned.cancel_after_s == NEVER else planned.cancel_after_s,
         session=planned.session,

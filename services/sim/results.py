@@ -42,9 +42,15 @@ def make_report(
         ),
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
-        warnings=tuple(sorted({group.profile.source for group in fleet.groups})),
+        warnings=(*sorted({group.profile.source for group in fleet.groups}), *_cautions(plan)),
         intervals=intervals or within_run(run.facts),
     )
+
+
+def _cautions(plan: Plan) -> list[str]:
+    if any(request.text or request.messages_json for request in plan.requests):
+        return ["prompts of the trace are texts: each four bytes of them count as one token"]
+    return []
 
 
 def settings_of(scenario: RunScenario) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from baton.core.errors import ServingError
+from baton.core.sim.fleet_run.named_policies import POLICIES
 from baton.core.sim.fleet_run.scenario_file import built_in, read_scenario, set_value
 from baton.core.sim.step_time.profile import built_in as built_in_profiles
+from baton.services.loadgen.traces.reading import samples
 
 DESCRIPTION = """\
 Run the scheduler, the routers and the executors that would serve, on a virtual clock and on executors of which only the
@@ -19,6 +21,7 @@ time is modelled, and report as `baton bench` does.
   baton sim --scenario small --set topology=2U --out run
   baton sim --topology 2P1D --profile a100-opt13b-tp1 --synthetic "rate=2 num_requests=500 input_tokens=normal:512,100"
   baton sim --topology 4U --profile h100-llama70b-tp8 --trace conversations.jsonl --set load.speed=2
+  baton sim --topology 2P2D --profile a100-opt13b-tp1 --trace sample --policy plain --seeds 5
   baton sim --list
 """
 
@@ -31,6 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     trace: str = ""
     synthetic: str = ""
+    policy: str = ""
     slo: str = ""
     seed: int | None = None
     seeds: int | None = None
@@ -59,6 +63,7 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument("--profile", metavar="NAME", help="step times: a built-in profile, or the path of one")
     parser.add_argument("--trace", metavar="FILE", help="the load: a trace, as `baton bench --trace` reads it")
     parser.add_argument("--synthetic", metavar="SPEC", help="the load: options of `baton bench`, as NAME=VALUE …")
+    parser.add_argument("--policy", choices=list(POLICIES), metavar="NAME", help="a set of knobs: see --list")
     parser.add_argument("--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not")
     parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many runs with seeds from that one on: intervals")
@@ -85,7 +90,8 @@ def table_of(asked: Asked) -> dict[str, Any]:
         raise BadCommand("--profile, --trace, --synthetic: a scenario says them; --set changes what it says")
     if asked.slo:
         table["slo"] = asked.slo
-    for setting in asked.settings:
+    knobs = POLICIES[asked.policy].knobs if asked.policy else {}
+    for setting in (*(f"{knob}={value}" for knob, value in knobs.items()), *asked.settings):
         set_value(table, setting)
     if asked.seed is not None:
         table["seed"] = asked.seed
@@ -115,4 +121,6 @@ def list_known() -> str:
         table = read_scenario(name)
         lines.append(f"  {name:<24}{table.get('title', '')}")
     lines += ["profiles:", *[f"  {name}" for name in built_in_profiles()]]
+    lines += ["traces:", *[f"  {name}" for name in samples()]]
+    lines += ["policies:", *[f"  {name:<24}{policy.what}" for name, policy in POLICIES.items()]]
     return "\n".join(lines)

@@ -23,6 +23,12 @@ def token_of(kind: int, number: int) -> int:
     return kind + number % _SPAN[kind]
 
 
+def text_tokens(text: str) -> bytes:
+    """int32 tokens of a text where no tokenizer is at hand: one for each four bytes of it, equal where these are."""
+    data = text.encode()
+    return (np.frombuffer(data + bytes(-len(data) % 4), np.int32) & 0x7FFFFFFF).tobytes()
+
+
 class Span(NamedTuple):
     """`each` tokens of each of the ids `first`, `first + 1` … `first + num_ids − 1`."""
 
@@ -32,12 +38,14 @@ class Span(NamedTuple):
 
 
 class SimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One request. Its prompt is its spans, cut to `num_input_tokens`, and what they lack as tokens of its own."""
+    """One request. Its prompt is its text or its spans, cut to `num_input_tokens`, and what they lack as tokens of its
+    own."""
 
     index: int
     num_input_tokens: int  #: without what it repeats
     num_output_tokens: int
     spans: tuple[Span, ...] = ()
+    text: bytes = b""  #: int32 tokens
     repeats: int | None = None  #: index of a request whose prompt and answer it begins with
     cancel_after_s: float | None = None
     session: str = ""
@@ -51,7 +59,9 @@ class SimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def prompt(self, before: bytes = b"") -> bytes:
         """int32 tokens, after those of `before`."""
         parts = [np.frombuffer(before, np.int32)] if before else []
-        left = self.num_input_tokens
+        if self.text:
+            parts.append(np.frombuffer(self.text, np.int32)[: self.num_input_tokens])
+        left = self.num_input_tokens - len(self.text) // 4
         for span in self.spans:
             if left <= 0:
                 break

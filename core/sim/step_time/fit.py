@@ -18,11 +18,12 @@ import numpy.typing as npt
 from baton.core.errors import ServingError
 from baton.core.sim.step_time.contention import alone_s, shares_beside, slowdown_of
 from baton.core.sim.step_time.features import Feature, Features, StepKind
-from baton.core.sim.step_time.model import KindModel, Piece, StepModel, Term
+from baton.core.sim.step_time.model import PROBABILITIES, KindModel, Piece, StepModel, Term
 from baton.core.sim.step_time.observed import ObservedStep
 from baton.core.sim.step_time.profile import FitError
 
 MIN_STEPS = 8  #: of a kind; of fewer nothing is said
+MIN_QUANTILES = 100  #: steps of a kind whose residuals are told by their quantiles; of fewer by their deviation alone
 MIN_BESIDE_KNEE = 12  #: steps on each side of a knee
 KNEES = (64, 128, 160, 256, 512, 1024)
 ROUNDS = 30  #: of fitting steps without what ran beside them, and then what that cost
@@ -93,8 +94,11 @@ def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> K
                 best = found
     model = KindModel(pieces=(Piece(terms=best.terms),))
     ratios = [float(real) / max(model.seconds(each), 1e-9) for each, real in zip(features, seconds, strict=True)]
-    noise = float(np.std(np.log(np.maximum(ratios, 1e-9))))
-    return KindModel(pieces=model.pieces, noise=round(min(noise, 2.0), 6))
+    ratios = [max(ratio, 1e-6) for ratio in ratios]
+    noise = round(min(float(np.std(np.log(ratios))), 2.0), 6)
+    is_many = noise > 0 and len(ratios) >= MIN_QUANTILES
+    quantiles = [round(float(each), 6) for each in np.quantile(ratios, PROBABILITIES)] if is_many else []
+    return KindModel(pieces=model.pieces, noise=noise, residuals=tuple(quantiles))
 
 
 def fit_part(kind: StepKind, features: Sequence[Features], seconds: Floats, whole_s: Floats) -> tuple[Term, ...]:

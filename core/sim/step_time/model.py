@@ -12,6 +12,8 @@ import msgspec
 
 from baton.core.sim.step_time.features import Feature, Features, StepKind
 
+#: of the quantiles of a residual
+PROBABILITIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)
 MIN_STEP_S = 1e-6  #: no step is shorter, whatever a model says outside of what it was fitted on
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
@@ -61,9 +63,15 @@ class KindModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     noise: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0  #: standard deviation of log(real / model)
     #: how much longer such a step takes while another executor of the same machine computes; 1: not at all
     neighbour_slowdown: Slowdown = 1.0
+    #: quantiles of real / model at `PROBABILITIES`; without them residuals are log-normal
+    residuals: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError when a step could belong to no piece, or a piece to no step."""
+        """Raises ValueError when a step could belong to no piece, a piece to no step, or residuals are no quantiles."""
+        if self.residuals and len(self.residuals) != len(PROBABILITIES):
+            raise ValueError(f"residuals: {len(self.residuals)} quantiles, not {len(PROBABILITIES)}")
+        if any(a > b for a, b in pairwise(self.residuals)):
+            raise ValueError("residuals: quantiles ascend")
         if self.pieces[-1].up_to is not None or any(piece.up_to is None for piece in self.pieces[:-1]):
             raise ValueError("the last piece, and no other, has no up_to")
 
@@ -72,6 +80,16 @@ class KindModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             if piece.up_to is None or getattr(features, piece.split) <= piece.up_to:
                 return sum([term.seconds(getattr(features, term.of)) for term in piece.terms])
         raise AssertionError("the last piece takes every step")
+
+    def residual(self, normal: float) -> float:
+        """By which factor a step is off, for a draw of the standard normal distribution."""
+        if not self.residuals:
+            return math.exp(self.noise * normal - self.noise * self.noise / 2)
+        share = 0.5 * math.erfc(-normal / math.sqrt(2))
+        right = min(max(bisect_right(PROBABILITIES, share), 1), len(PROBABILITIES) - 1)
+        low, high = PROBABILITIES[right - 1 : right + 1]
+        below, above = self.residuals[right - 1 : right + 1]
+        return below + (above - below) * (share - low) / (high - low)
 
 
 class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -88,12 +106,10 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def duration_s(self, features: Features, normal: float = 0.0) -> float:
         """`normal` is a draw of the standard normal distribution: the residual. Raises StepUnknown."""
         model = self._model(features.kind)
-        if model is not None:
-            seconds, noise = model.seconds(features), model.noise
-        else:
-            seconds, noise = self._joined(features)
-        if noise and normal:
-            seconds *= math.exp(noise * normal - noise * noise / 2)
+        seconds = self._joined(features) if model is None else model.seconds(features)
+        noisy = model or self.prefill
+        if normal and noisy is not None and noisy.noise:
+            seconds *= noisy.residual(normal)
         return max(seconds, MIN_STEP_S) + self.host_s
 
     def neighbour_slowdown(self, kind: StepKind) -> float:
@@ -106,13 +122,13 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return self.prefill
         return self.decode if kind is StepKind.DECODE else self.mixed
 
-    def _joined(self, features: Features) -> tuple[float, float]:
+    def _joined(self, features: Features) -> float:
         if features.kind is not StepKind.MIXED or self.prefill is None or self.decode is None:
             raise StepUnknown(f"the profile has no model of a {features.kind} step")
         prompt = self.prefill.seconds(features)
         empty = features._replace(decodes=0, context=0)
         beyond = self.decode.seconds(features) - self.decode.seconds(empty)
-        return prompt + max(beyond, 0.0), self.prefill.noise
+        return prompt + max(beyond, 0.0)
 
 
 class StepUnknown(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -21,12 +22,24 @@ READERS: dict[TraceFormat, Callable[[Path], Iterator[TraceRecord]]] = {
     TraceFormat.AGENTIC: read_agentic,
     TraceFormat.PROMPTS: read_prompts,
 }
+ENDING = ".jsonl"
+_SAMPLES = files("baton.services.loadgen.traces") / "samples"
 #: a field that only this format has
 MARKS = {
     TraceFormat.AGENTIC: {"requests"},
     TraceFormat.MOONCAKE: {"hash_ids", "input_length"},
     TraceFormat.PROMPTS: {"prompt", "messages"},
 }
+
+
+def samples() -> list[str]:
+    """Names of the traces that ship with the package; `tools/sample_traces.py` made them."""
+    return sorted(entry.name.removesuffix(ENDING) for entry in _SAMPLES.iterdir() if entry.name.endswith(ENDING))
+
+
+def path_of(trace: str) -> Path:
+    """One of the package's by its name, or a file by its path."""
+    return Path(str(_SAMPLES / f"{trace}{ENDING}")) if trace in samples() else Path(trace)
 
 
 def format_of(path: Path) -> TraceFormat:

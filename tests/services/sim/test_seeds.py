@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ from baton.services.sim.stopping import Stopping
 
 QUICK = ("--scenario", "small", "--set", "load.num_sessions=4")
 INTERRUPTED = ("--set", "parts=tests.services.sim.interrupting:make", "--set")
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_are_heard() -> Iterator[None]:
+    """Also where a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def run(folder: Path, *arguments: str) -> Report:

@@ -1,5 +1,7 @@
 """Fits recover what made the steps, and say how far off they are."""
 
+import math
+import statistics
 from collections.abc import Callable
 from random import Random
 
@@ -7,6 +9,7 @@ import pytest
 
 from baton.core.sim.step_time.features import Features
 from baton.core.sim.step_time.fit import TooFewSteps, fit
+from baton.core.sim.step_time.model import KindModel, Piece, Term
 from baton.core.sim.step_time.observed import ObservedStep
 
 
@@ -91,3 +94,31 @@ def test_a_kind_that_was_hardly_seen_is_left_out_and_no_kind_is_an_error() -> No
     assert set(found.errors) == {"decode"}
     with pytest.raises(TooFewSteps, match="3 steps"):
         fit(observed(affine_s, few))
+
+
+def test_residuals_are_drawn_as_they_were_seen() -> None:
+    """One step of ten takes three times as long: no log-normal deviation is like that."""
+    rng = Random(11)
+    steps = observed(lambda features: affine_s(features) * (3.0 if rng.random() < 0.1 else 1.0), mixed_bag(12, 4000))
+    model = fit(steps).model.decode
+    assert model is not None
+    drawn = sorted(model.residual(rng.gauss(0.0, 1.0)) for _ in range(4000))
+    seen = sorted(step.duration_s / model.seconds(step.features) for step in steps if not step.features.prompts)
+    for share in (0.1, 0.5, 0.85, 0.95):
+        assert drawn[int(share * len(drawn))] == pytest.approx(seen[int(share * len(seen))], rel=0.05)
+    assert statistics.fmean(drawn) == pytest.approx(1.0, rel=0.05)
+
+
+def test_of_few_steps_the_deviation_alone_is_told() -> None:
+    rng = Random(13)
+    steps = observed(lambda features: affine_s(features) * rng.lognormvariate(0.0, 0.1), mixed_bag(14, 60))
+    model = fit(steps).model.decode
+    assert model is not None
+    assert not model.residuals
+    assert model.residual(1.0) == pytest.approx(math.exp(model.noise - model.noise**2 / 2))
+
+
+@pytest.mark.parametrize(("residuals", "says"), [((1.0, 2.0), "2 quantiles"), ((2.0, *([1.0] * 17)), "ascend")])
+def test_residuals_that_are_no_quantiles_are_refused(residuals: tuple[float, ...], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        KindModel(pieces=(Piece(terms=(Term(s=1.0),)),), residuals=residuals)
