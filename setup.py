@@ -26,6 +26,7 @@ EXTENSIONS = {
 DATA = {
     "baton.core.sim.scenarios": ["*.toml"],
     "baton.core.sim.step_time": ["profiles/*.json"],
+    "baton.services.loadgen.traces": ["samples/*.jsonl"],
     "baton.services.loadgen.html": ["*.html", "*.js", "*.css"],
     "baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"],
 }

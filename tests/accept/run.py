@@ -32,6 +32,7 @@ from tests.accept import (
     published,
     replay,
     rest,
+    simulator,
     suites,
 )
 from tests.accept.row import Options, Row, Verdict
@@ -48,6 +49,8 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "openapi": openapi.measure,
     "parity": suites.parity,
     "fuzz": suites.fuzz,
+    "sim": simulator.sim,
+    "sim_ourselves": simulator.sim_ourselves,
     "policy_coverage": policy_coverage.measure,
     "compose": suites.compose,
     "hot_paths": engines.hot_paths,
