@@ -38,6 +38,7 @@ class Placement:
         self._predicts = False
         self._falls_back = False
         self._ranked: list[Executor] | None = None  #: while one is chosen
+        self._num_behind = 0  #: the same
 
     def begin(self) -> None:
         """A walk begins: what is asked until the next one is answered for the fleet as it is now."""
@@ -45,10 +46,12 @@ class Placement:
         self._predicts = self._config.placement == "predicted" and self._predictor.is_measured
         self._falls_back = self._fleet.falls_back()
 
-    def choose(self, waiting: Waiting, barred: Collection[int]) -> Choice | None:
+    def choose(self, waiting: Waiting, barred: Collection[int], num_behind: int = 0) -> Choice | None:
         """Who computes the prompt: one with room for it now, where it can also decode, now or later. One that both
-        prefills and decodes has room for all of it. Those that some decode executor has room beside come first."""
+        prefills and decodes has room for all of it. Those that some decode executor has room beside come first.
+        `num_behind` others wait behind it for a place."""
         self._ranked = self._by_rank(waiting)
+        self._num_behind = num_behind
         choice = self._choose(waiting, barred)
         self._ranked = None
         return choice
@@ -198,15 +201,16 @@ class Placement:
         return Choice(best, PlacementReason.SHORT if is_short else PlacementReason.CACHED)
 
     def _sooner(self, waiting: Waiting, lenders: list[Executor], best: Executor | None) -> Choice | None:
-        """The soonest lender, if it is sooner than the `best` of the others; where none of them has room or steps now,
-        sooner than any of them would be that has."""
+        """The soonest lender, if it is sooner than the `best` of the others, and what that would delay; where none of
+        them has room or steps now, sooner than any of them would be that has."""
         others = self.able_to_hold(waiting) if lenders else []
         if not others:
             return None
         local = min(lenders, key=lambda d: (self._local_us(waiting, d), self._load(d), d.peer.name))
         rivals = others if best is None else [best]
         time = self._local_us(waiting, local)
-        if time >= min(self._time_us(waiting, e, e.num_pending_tokens) for e in rivals):
+        num_behind = self._num_behind / len(others)
+        if time >= min(self._rival_us(waiting, e, num_behind) for e in rivals):
             return None
         idle = min(self._time_us(waiting, e, 0) for e in others)
         if time >= idle:
@@ -216,6 +220,12 @@ class Placement:
 
     def _local_us(self, waiting: Waiting, executor: Executor) -> float:
         return self._predictor.local_us(executor, executor.num_pending_tokens, self.uncached(waiting, executor))
+
+    def _rival_us(self, waiting: Waiting, executor: Executor, num_behind: float) -> float:
+        """Until it may be decoded, computed by this executor behind what it has ahead; and what that delays those who
+        wait for it behind this one."""
+        time = self._time_us(waiting, executor, executor.num_pending_tokens)
+        return time + num_behind * self._predictor.compute_us(executor, self.uncached(waiting, executor))
 
     def _time_us(self, waiting: Waiting, executor: Executor, num_queued: int) -> float:
         """Until it may be decoded, if this executor computes it behind so many other tokens."""

@@ -115,8 +115,8 @@ class Placer:
     def _try_place(self, waiting: Waiting | None, barred: Collection[int]) -> bool:
         """Whether it is in line no more: placed, or better off waiting for its prefix."""
         if waiting is None:
-            return False
-        choice = self._placement.choose(waiting, barred)
+            return False  # pragma: no cover - blocks are collected for the first arrival alone
+        choice = self._placement.choose(waiting, barred, len(self.arrivals) - self.arrivals.num_aside - 1)
         if choice is None:
             return False
         executor, why = choice

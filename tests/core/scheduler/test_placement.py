@@ -168,6 +168,17 @@ def test_r2_while_a_prefill_executor_has_much_ahead_a_prompt_is_computed_where_i
     assert why(rig, 2, work(prompt(200, 2))) is Why.P_BUSY
 
 
+def test_r2_many_who_wait_for_a_prefill_executor_send_the_first_of_them_to_be_computed_where_it_decodes():
+    rig, _, decode = a_pair(steps_ahead=2.0)
+    let_decode(rig, 8, decode)
+    assert [why(rig, n, work(prompt(BUDGET, n))) for n in (1, 2, 3, 4)] == [Why.PD, Why.PD, None, None]
+    for number in range(5, 12):
+        rig.submit(number, work(prompt(BUDGET, number)))
+    assert rig.where(3) == ["decode"]
+    assert rig.core.gauges()["placed_p_busy_total"] >= 1
+    assert 11 not in [work_id.request_id for work_id in rig.placed]
+
+
 def test_r2_a_decode_executor_is_fed_no_more_than_its_steps_ahead():
     rig, _, decode = a_pair(p=m.Pace(1e4, 1e6, 0.0, 1e6, 1e6), steps_ahead=2.0)
     assert [why(rig, n, work(prompt(BUDGET, n))) for n in (1, 2, 3)] == [Why.SHORT, Why.SHORT, Why.PD]
