@@ -28,6 +28,7 @@ DATA = {
     "baton.core.sim.step_time": ["profiles/*.json"],
     "baton.services.loadgen.traces": ["samples/*.jsonl"],
     "baton.services.loadgen.html": ["*.html", "*.js", "*.css"],
+    "baton.services.sim.html": ["*.js", "*.css"],
     "baton.services.router.page": ["*.html", "*.js", "*.css", "*.svg"],
 }
 DEBUG = os.environ.get("BATON_NATIVE_DEBUG") == "1"

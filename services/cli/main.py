@@ -31,6 +31,8 @@ COMMANDS = {
     "model": Command("baton.services.model.__main__", "fetch or convert a model once"),
     "bench": Command("baton.services.loadgen.__main__", "put a load on an OpenAI-compatible server and report"),
     "sim": Command("baton.services.sim.run", "run a load on a simulated fleet and report"),
+    "compare": Command("baton.services.sim.compare", "say whether P/D is worth it for a load, and why"),
+    "tune": Command("baton.services.sim.tune", "find the topology and knobs that serve the most within an SLO"),
     "profile": Command("baton.services.profile.__main__", "fit a step-time profile on a running executor"),
     "fuzz": Command("baton.services.sim.fuzz", "search the simulator for a broken law"),
     "trace": Command("baton.services.trace.__main__", "write what all processes did lately as one trace"),

@@ -18,6 +18,7 @@ from baton.core.metrics.report import Report
 from baton.services.loadgen.html.shapes import QUANTILES, shapes
 from baton.services.loadgen.html.terms import BOUNDS, FIGURES, OF_A_RUN, PERCENTILES
 
+PACKAGE = "baton.services.loadgen.html"
 STYLES = ("page.css", "charts.css")
 #: in this order: what a file calls while it is read stands before it
 SCRIPTS = ("nodes.js", "numbers.js", "frame.js", "over_time.js", "distribution.js", "timeline.js", "frontier.js",
@@ -34,14 +35,20 @@ def render(reports: Sequence[Report], facts: Sequence[Sequence[RequestFacts]]) -
     if not reports:
         raise ValueError("a page needs at least one report")
     points = [{"report": report, "shapes": shapes(rows)} for report, rows in zip(reports, facts, strict=True)]
-    style, script = _joined(STYLES), _joined(SCRIPTS)
-    return Template(_file("page.html")).substitute(
-        policy=_policy(style, script),
-        title=html.escape(": ".join(filter(None, (reports[0].run.model, "load report")))),
-        style=style,
-        data=_embedded({"points": points, "terms": _terms()}),
-        script=script,
+    title = ": ".join(filter(None, (reports[0].run.model, "load report")))
+    return assemble(title, {"points": points, "terms": _terms()}, joined(STYLES), joined(SCRIPTS))
+
+
+def assemble(title: str, data: object, style: str, script: str) -> str:
+    """A page whose script draws the data. The title is text; style and script are ours."""
+    return Template(joined(("page.html",)).lstrip()).substitute(
+        policy=_policy(style, script), title=html.escape(title), style=style, data=_embedded(data), script=script
     )
+
+
+def joined(names: Sequence[str], package: str = PACKAGE) -> str:
+    """Files of a package, one after the other."""
+    return "\n" + "\n".join((files(package) / name).read_text(encoding="utf-8") for name in names)
 
 
 def _terms() -> dict[str, Any]:
@@ -74,11 +81,3 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _joined(names: Sequence[str]) -> str:
-    return "\n" + "\n".join(_file(name) for name in names)
-
-
-def _file(name: str) -> str:
-    return (files("baton.services.loadgen.html") / name).read_text(encoding="utf-8")

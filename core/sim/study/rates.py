@@ -1,0 +1,82 @@
+"""Which rates a comparison runs at: those that were asked for, or those between light load and more than either
+deployment can serve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+
+from baton.core.errors import ServingError
+
+MAX_RATES = 64
+NUM_RATES = 7  #: of those that are found
+EASY, LOST = 0.99, 0.5  #: shares of good requests: all is well, and far past what can be served
+MOST_UP, MOST_DOWN = 12, 3  #: doublings, and quarterings where light load is not light enough
+DIGITS = 3
+
+#: gives rates to run, takes the shares of good requests that each deployment had there
+Search = Generator[float, Sequence[float], tuple[float, ...]]
+
+
+class BadRates(ServingError):
+    """The text names no rates."""
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """`1,2,4.5`, `1:16:1.5x` (each 1.5 times the one before) or `1:16:3` (each 3 more). Ascending. Raises BadRates."""
+    try:
+        found = _span(text) if ":" in text else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise BadRates(f"rates: {text!r} is neither A,B,… nor FROM:TO:STEP nor FROM:TO:FACTORx") from None
+    if not all(0 < rate < math.inf for rate in found):
+        raise BadRates(f"rates: {text!r}: they are above 0 and finite")
+    rates = sorted(set(found))
+    if len(rates) < len(found) or len(rates) > MAX_RATES:
+        raise BadRates(f"rates: {text!r}: at most {MAX_RATES}, each once")
+    return tuple(rates)
+
+
+def _span(text: str) -> list[float]:
+    """Raises ValueError."""
+    first, last, step = text.split(":")
+    is_factor = step.endswith("x")
+    low, high, by = float(first), float(last), float(step.removesuffix("x"))
+    if not (0 < low <= high < math.inf and by > (1 if is_factor else 0)):
+        raise ValueError(text)
+    found = [low]
+    while len(found) <= MAX_RATES and (after := found[-1] * by if is_factor else found[-1] + by) <= high * (1 + 1e-9):
+        found.append(after)
+    return [rounded(rate) for rate in found]
+
+
+def find_rates(light: float) -> Search:
+    """From `light` down until all is well for both, and up by doubling until neither serves half of the requests well;
+    then `NUM_RATES` in even ratios from the last rate at which all was well on, or from the lightest."""
+    rate = rounded(light)
+    shares = yield rate
+    for _ in range(MOST_DOWN):
+        if min(shares) >= EASY:
+            break
+        rate = rounded(rate / 4)
+        shares = yield rate
+    low = lightest = rate
+    for _ in range(MOST_UP):
+        if max(shares) < LOST:
+            break
+        rate = rounded(rate * 2)
+        shares = yield rate
+        if min(shares) >= EASY:
+            low = rate
+    return between(low if max(shares) < LOST else lightest, rate)
+
+
+def between(low: float, high: float, count: int = NUM_RATES) -> tuple[float, ...]:
+    """In even ratios, both ends included; one alone where they are the same."""
+    if high <= low:
+        return (low,)
+    return tuple(rounded(low * (high / low) ** (number / (count - 1))) for number in range(count))
+
+
+def rounded(rate: float) -> float:
+    """Rates are told with few digits, and are exactly what is told."""
+    return float(f"{rate:.{DIGITS}g}")
