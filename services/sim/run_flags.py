@@ -119,8 +119,8 @@ def list_known() -> str:
     lines = ["scenarios:"]
     for name in built_in():
         table = read_scenario(name)
-        lines.append(f"  {name:<24}{table.get('title', '')}")
+        lines.append(f"  {name:<28}{table.get('title', '')}")
     lines += ["profiles:", *[f"  {name}" for name in built_in_profiles()]]
     lines += ["traces:", *[f"  {name}" for name in samples()]]
-    lines += ["policies:", *[f"  {name:<24}{policy.what}" for name, policy in POLICIES.items()]]
+    lines += ["policies:", *[f"  {name:<28}{policy.what}" for name, policy in POLICIES.items()]]
     return "\n".join(lines)

@@ -77,7 +77,7 @@ def test_texts_are_simulated_by_their_bytes_and_equal_beginnings_hit(tmp_path: P
         (
             "mooncake.jsonl",
             '{"timestamp":0,"input_length":9,"output_length":4,"hash_ids":[1,"x"]}',
-            "`$.hash_ids[...]`",
+            "`$.hash_ids[1]`",
         ),
         ("azure.csv", "2023-11-16 18:17:04,10,x", "GeneratedTokens: 'x' is no number of tokens"),
         (
