@@ -15,7 +15,7 @@ TRACE_REQUESTS, TRACE_REQUESTS_QUICK = 1500, 400
 
 
 def best_split(options: Options) -> Row:
-    asked = "OPT-13B with DistServe's coefficients under 0.2 s / 0.1 s: prefill TP2 with decode TP1 serves most per GPU"
+    asked = "OPT-13B, DistServe's coefficients, 0.2 s / 0.1 s: of the splits that it searched P TP2, D TP1 serves most"
     num_requests = SPLIT_REQUESTS_QUICK if options.quick else SPLIT_REQUESTS
     done = run([*BATON, "sim", "--scenario", "distserve_opt13b", "--set", f"load.num_requests={num_requests}"], LIMIT_S)
     return _row(asked, done, "goodput_per_gpu: ")
