@@ -65,8 +65,8 @@ def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
             _keep(state, decision.kept)
             return decodes
         fire, draft = Fire.NO_DECODE, draft or _plan(state)
-    if draft is None or not draft.items:
-        raise InvariantViolated(f"{fire} without a prompt")
+    if draft is None:
+        raise InvariantViolated(f"{fire} without a plan")
     _keep(state, None, fire.value)
     state.counters[f"fires_{fire.value}"] += 1
     state.counters["prefill_tokens_planned"] += draft.num_tokens
@@ -83,8 +83,6 @@ def _decide(state: ExecutorState) -> Decision:
         if gate.standing is not None and state.now < _hold_end(state, gate.standing)[0]:
             return _hold(state, gate.standing, None)
     draft = _plan(state)
-    if not draft.items:
-        return NOTHING
     look = gate.look = _look(state, draft)
     if bound is not None and _is_of(bound, look, state.now):
         return Decision(bound, None, draft)
@@ -96,7 +94,10 @@ def _decide(state: ExecutorState) -> Decision:
 
 def _plan(state: ExecutorState) -> Draft:
     state.counters["walks"] += 1
-    return walk.plan_prompts(state)
+    draft = walk.plan_prompts(state)
+    if not draft.items:
+        raise InvariantViolated("there is demand, and no plan for it")
+    return draft
 
 
 def _hold(state: ExecutorState, look: Look, draft: Draft | None) -> Decision:
@@ -253,7 +254,7 @@ def note_done(state: ExecutorState, step: LaunchedStep, result: StepResult) -> N
         counters["prefill_tokens"] += sum([done.num_computed for done in result.items]) - step.num_decodes
         counters["decode_steps_between"] += gate.num_decode_steps
         gate.num_decode_steps = 0
-    elif step.num_decodes:
+    else:
         gate.num_decode_steps += 1
     if step.num_decodes:
         _measure_itl(gate, state.now, bool(state.running))

@@ -60,8 +60,7 @@ def activate(state: ExecutorState, sequence: Sequence) -> None:
     marks = sequence.group.marks
     if "activated" not in marks.at:
         marks.first("activated", state.now)
-        if "landed" in marks.at:
-            state.note_time("landed_to_activated_seconds", marks, "landed", "activated")
+        state.note_time("landed_to_activated_seconds", marks, "landed", "activated")
     state.running[sequence.seq_id] = sequence
 
 

@@ -273,5 +273,5 @@ def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToke
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)
     scores = tokens.scores_with(group, sampled.choice, work.num_prior)
     record = Record(group.work_id, sampled.choice, work.num_prior, (sampled,), finish, group.num_cached, scores)
-    state.outbox.add(work.router, record)
+    state.outbox.begin(work.router, record)
     return bool(finish)

@@ -229,7 +229,7 @@ class ExecutorCore:
             for choice, offset in known[work_id]:
                 record = tokens.record_from(group, choice, offset)
                 if record is not None:
-                    state.outbox.rewind(peer.life, record)
+                    state.outbox.begin(peer.life, record)
 
     def _on_stop(self, message: m.Stop) -> None:
         group = self.state.groups.get(message.id)

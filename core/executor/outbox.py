@@ -23,13 +23,6 @@ class _Entry:
         self.num_cached = -1
         self.prompt_scores: PromptScores | None = None
 
-    def extend(self, record: Record) -> None:
-        """The record follows what is here."""
-        self.tokens += record.tokens
-        self.finish = record.finish
-        self.num_cached = max(self.num_cached, record.num_cached_tokens)
-        self.prompt_scores = self.prompt_scores or record.prompt_scores
-
     def record(self, work_id: AttemptId, choice: int) -> Record:
         tokens = tuple(self.tokens)
         return Record(work_id, choice, self.offset, tokens, self.finish, self.num_cached, self.prompt_scores)
@@ -49,18 +42,19 @@ class Outbox:
     def __init__(self) -> None:
         self._boxes: dict[Life, _Box] = {}
 
-    def add(self, router: Life, record: Record) -> None:
-        """Say this record after what is unsent of its choice: it follows it."""
-        entries = self._box(router).entries
-        entry = entries.get((record.id, record.choice))
-        if entry is None:
-            entry = entries[record.id, record.choice] = _Entry(record.offset)
-        entry.extend(record)
+    def begin(self, router: Life, record: Record) -> None:
+        """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
+        have lost some."""
+        entry = self._box(router).entries[record.id, record.choice] = _Entry(record.offset)
+        entry.tokens += record.tokens
+        entry.finish = record.finish
+        entry.num_cached = record.num_cached_tokens
+        entry.prompt_scores = record.prompt_scores
 
     def add_token(
         self, router: Life, key: tuple[AttemptId, int], offset: int, sampled: SampledToken, finish: str
     ) -> None:
-        """The same for one more token of a choice, as nearly all records are."""
+        """Say one more token of a choice after what is unsent of it."""
         entries = self._box(router).entries
         entry = entries.get(key)
         if entry is None:
@@ -71,11 +65,6 @@ class Outbox:
     def fail(self, router: Life, work_id: AttemptId, reason: Reason, detail: str) -> None:
         """The attempt is over without an end; told after its last tokens."""
         self._box(router).failures.append(AttemptFailed(work_id, reason, detail))
-
-    def rewind(self, router: Life, record: Record) -> None:
-        """Say this record in place of what is unsent of its choice: the last session may have lost some."""
-        self._box(router).entries[record.id, record.choice] = entry = _Entry(record.offset)
-        entry.extend(record)
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""

@@ -58,7 +58,7 @@ def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken
     choice = sequence.choice
     if offset == work.num_prior:
         scores = scores_with(group, choice, offset)
-        state.outbox.add(work.router, Record(group.work_id, choice, offset, (sampled,), finish, cached, scores))
+        state.outbox.begin(work.router, Record(group.work_id, choice, offset, (sampled,), finish, cached, scores))
     else:
         state.outbox.add_token(work.router, (group.work_id, choice), offset, sampled, finish)
     return finish

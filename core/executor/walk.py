@@ -74,10 +74,8 @@ def needs_block(state: ExecutorState, sequence: Sequence) -> bool:
 
 
 def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
+    """One token of each: there is one for all of them, as no more slots are than tokens in a step."""
     for sequence in state.running.values():
-        if budget == 0:
-            draft.stopped_by = Reason.TOKEN_BUDGET
-            break
         if not sequence.can_decode:
             continue
         grows = needs_block(state, sequence)

@@ -141,7 +141,7 @@ class RouterCore:
                 self._on_attempt_failed(message)
             case m.Refusal():
                 self._on_refusal(message)
-            case m.Roster():
+            case m.Roster():  # pragma: no branch - these links have no other message
                 state.out.extend(state.executors.on_roster(message))
 
     def _on_placed(self, message: m.Placed) -> None:

@@ -214,7 +214,7 @@ class Placer:
     def _try_hand_off(self, waiting: Waiting | None, barred: Collection[int], is_due: bool = True) -> bool:
         prefill = None if waiting is None else self._prefill_of(waiting)
         if waiting is None or prefill is None:
-            return False
+            return False  # pragma: no cover - blocks are collected for the first; without its executor it sleeps
         decode = self._placement.choose_decode(waiting, prefill, barred, is_due)
         if decode is None:
             return False
@@ -236,7 +236,7 @@ class Placer:
     def _prefill_of(self, waiting: Waiting) -> Executor | None:
         """Who computes it, while its session is up."""
         if waiting.prefill is None:
-            return None
+            return None  # pragma: no cover - whoever is in these queues was placed
         executor = self._fleet.get(waiting.prefill.name)
         return executor if executor is not None and executor.life == waiting.prefill else None
 

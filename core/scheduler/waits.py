@@ -30,10 +30,10 @@ class Waits:
         if head is not None and head.reason is None:
             self._arrival_reason = head.reason = self._why(head, self._placement.able_to_hold(head), fed=True)
 
-    def for_decode(self, head: Waiting | None, partners: Collection[Executor]) -> None:
-        """The same of computed prompts: `partners` are those that could decode it if they were empty."""
-        if head is not None and head.reason is None:
-            self._handoff_reason = head.reason = self._why(head, partners, fed=False)
+    def for_decode(self, head: Waiting, partners: Collection[Executor]) -> None:
+        """The same of computed prompts, for one of which no reason is known: `partners` are those that could decode it
+        if they were empty."""
+        self._handoff_reason = head.reason = self._why(head, partners, fed=False)
 
     def placed(self, waiting: Waiting, now: float) -> None:
         """Somebody computes its prompt now."""

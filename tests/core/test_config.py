@@ -60,6 +60,11 @@ BAD += [(SchedulerConfig, {"local_prompt_tokens": 0, "placement": "by_tokens"})]
 BAD += [(ExecutorConfig, {name: 1 << 31}) for name in ("token_budget", "growth_reserve", "protect_steps")]
 BAD += [(ExecutorConfig, {"piece_bytes": 1 << 63}), (SchedulerConfig, {"local_prompt_tokens": 10**30})]
 BAD += [(RouterConfig, {"max_attempts": 1 << 31})]
+BAD += [(ExecutorConfig, {name: 1.1}) for name in ("hold_fill", "hold_kv_high", "join_share")]
+BAD += [(ExecutorConfig, {name: -1}) for name in ("share_wait_s", "hold_batch_low", "protect_steps", "join_max_steps")]
+BAD += [(ExecutorConfig, {"share_wait_s": math.inf}), (ExecutorConfig, {"itl_target_ms": math.nan})]
+BAD += [(SchedulerConfig, {"prefix_wait_max_ms": value}) for value in (0.0, math.inf)]
+BAD += [(SchedulerConfig, {"prefix_wait_max_ms": 5.0, "prefix_wait": False})]
 BAD += [(RouterConfig, {name: 0}) for name in ("max_streams", "max_attempts", "settle_s")]
 
 

@@ -142,3 +142,17 @@ def test_a_writer_keeps_going_when_some_choices_end_at_the_first_token():
     assert len(only(out, m.Sealed)) == 1
     assert says("decode", m.TransferClosed) not in out
     assert D.name == "decode"
+
+
+def test_g7_a_choice_that_is_stopped_before_its_copy_was_made_gives_its_blocks_back():
+    rig = decoder(num_queued_steps=1)
+    before = rig.books()
+    rig.decode(1, work(prompt(8, 1), max_tokens=8), P)
+    hand_over(rig, 1, first_tokens(5))  # its steps keep the device busy
+    rig.decode(2, work(prompt(10, 2), num_choices=3, max_tokens=4), P)
+    assert only(hand_over(rig, 2, first_tokens(5, 6, 7)), Launch) == []
+    rig.hear(ROUTER, m.Stop(AttemptId(2, 0), 1, 1))
+    plan = only(rig.step_done(), Launch)[0].plan
+    assert [copy.num_slots for copy in plan.copies] == [2]  # of the third choice alone
+    rig.finish_steps()
+    assert rig.books() == before

@@ -139,3 +139,15 @@ def test_a_lost_scheduler_gives_all_unspent_credit_back_to_the_pool():
     rig.down(SCHEDULER)
     assert rig.state.memory.outstanding_blocks == 0
     assert the(rig.up(SCHEDULER), m.ExecutorInventory).num_blocks == 64 - 4
+
+def test_blocks_of_an_ended_sequence_that_a_step_still_owns_are_waited_for_before_anybody_is_preempted():
+    rig = unified(num_blocks=6, growth_reserve=1, num_queued_steps=2)
+    for number in (1, 2, 3):
+        rig.run(number, work(prompt(8, number), max_tokens=4))
+    out = rig.step_done()
+    out += rig.hear(ROUTER, m.Abort(AttemptId(3, 0)))  # its blocks stay with what was launched
+    while rig.steps:
+        out += rig.step_done()
+        out += rig.hear(SCHEDULER, m.Returned(0)) if rig.state.reclaiming else []
+    assert messages(out, m.AttemptFailed) == []
+    assert rig.core.quiescent()

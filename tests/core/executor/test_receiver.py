@@ -245,3 +245,16 @@ def test_kvt_02_an_exit_that_is_seen_before_the_silence_fails_the_attempt_with_t
     out = rig.do(TransportClosed("prefill", 1))
     assert says("router", m.AttemptFailed, id=AttemptId(1, 0), reason=Reason.PEER_LOST) in out
     assert rig.books() == before
+
+
+def test_a_writer_that_ends_badly_what_was_given_up_stays_in_quarantine_until_the_agent_is_closed():
+    rig = decoder()
+    before = rig.books()
+    rig.decode(1, work(prompt(16, 1)), P)
+    rig.abort(1)
+    assert rig.books()["transfers_quarantined"] == 1
+    out = rig.hear(P, m.TransferClosed(1, Reason.ABORTED, False))
+    assert [command.peer for command in only(out, CloseTransport)] == [P.name]
+    assert rig.books()["transfers_quarantined"] == 1
+    rig.do(TransportClosed(P.name, P.epoch))
+    assert rig.books() == before
