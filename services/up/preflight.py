@@ -13,7 +13,7 @@ from baton.core.ids import Role
 from baton.services.router.http.auth import load_api_keys
 from baton.services.runtime.entry import read_settings
 from baton.services.runtime.journal import make_journal_folder
-from baton.services.runtime.settings import HttpSettings, Settings, read_environment, read_file
+from baton.services.runtime.settings import HttpSettings, Settings, SettingsInvalid, read_environment, read_file
 from baton.services.transport.http_address import cannot_listen
 from baton.services.up.plan import UpOptions, check_strict, plan_children
 
@@ -39,6 +39,8 @@ def configured_model(config: Path | None, environment: Mapping[str, str]) -> str
 
 def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
     """Read each process's settings as it will, and try what else would end a start. Raises a ServingError."""
+    if options.config is not None:
+        check_sections(options, read_file(options.config))
     told = {
         plan.name: read_settings(plan.role, plan.flags, environment)
         for plan in plan_children(options, Path("/"), os.getpid())
@@ -53,6 +55,14 @@ def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
     needs_api_key = check_api_keys(http)
     timeouts_s = {name: stop_timeout_s(settings) for name, settings in told.items()}
     return Checked(http.host, http.served_names, needs_api_key, timeouts_s)
+
+
+def check_sections(options: UpOptions, told: Mapping[str, object]) -> None:
+    """C12: knobs of executors that are not there have no effect. Raises SettingsInvalid."""
+    counts = {"prefill": options.num_prefill, "decode": options.num_decode, "unified": options.num_unified}
+    for section, count in counts.items():
+        if count == 0 and told.get(section):
+            raise SettingsInvalid(f"{options.config}: [{section}] has no effect: there is no {section} executor")
 
 
 def check_address(host: str, port: int) -> None:

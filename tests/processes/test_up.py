@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from select import select
 
+import pytest
+
 from baton.services.runtime.lifecycle import EXIT_REFUSED
 from baton.services.sim.replay import main as replay
 from tests.support.completions import Question, expected_tokens
@@ -166,6 +168,34 @@ def test_zmq05_a_port_in_use_ends_the_start_before_anything_is_started_and_is_na
             assert up.process.returncode == EXIT_REFUSED
     assert out == ""
     assert log == f"baton up: cannot listen on 127.0.0.1:{port} (--host, --port): Address already in use\n"
+
+
+def test_r2_decode_executors_alone_answer(tiny: Path, tmp_path: Path) -> None:
+    with deployment(tiny, tmp_path, free_port(), executors=("--prefill", "0")) as up:
+        up.read_until("what=started child=router")
+        up.until_ready()
+        up.check_answer()
+        assert "prefill0" not in up.pids
+
+
+@pytest.mark.parametrize(
+    ("executors", "knobs", "why"),
+    [
+        (("--prefill", "0", "--strict-pd"), "", "--prefill 0: with strict_pd nothing is answered without a prefill"),
+        (("--decode", "0"), "", "--decode 0: without a decode executor nothing is answered"),
+        ((), "[decode]\nparked_tokens = 9\n", "decode.parked_tokens = 9 has no effect: only on a prefill executor"),
+        ((), "[prefill]\nnum_slots = 3000000000\n", "prefill.num_slots = 3000000000: must be at most 2147483647"),
+        ((), "[decode]\nnum_slots = 65\n", "decode.num_slots = 65: at most token_budget = 64"),
+    ],
+)
+def test_c12_a_deployment_that_cannot_be_is_refused_in_one_line(
+    tiny: Path, tmp_path: Path, executors: tuple[str, ...], knobs: str, why: str
+) -> None:
+    with deployment(tiny, tmp_path, free_port(), CONFIG + knobs, executors) as up:
+        out, log = up.process.communicate(timeout=HANG_LIMIT_S)
+        assert up.process.returncode == EXIT_REFUSED
+    assert (out, log.count("\n")) == ("", 1)
+    assert log.startswith(f"baton up: {why}")
 
 
 def test_a_child_that_cannot_start_ends_the_start_and_the_last_line_says_why(tiny: Path, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ([], "[device", "up.toml"),
         ([], "[device]\nblock_size = 0", "device.block_size = 0: must be positive"),
         ([], "[decode]\ntoken_budget = 0", "token_budget = 0"),
+        ([], "[unified]\nprotect_steps = 8", "[unified] has no effect: there is no unified executor"),
+        (["--prefill", "0"], "[prefill]\nwindow = 'fixed'", "[prefill] has no effect: there is no prefill executor"),
         (["--port", "99999"], "", "http.port = 99999: must be at most 65535"),
         (["--host", "192.0.2.1"], "", "cannot listen on 192.0.2.1:8000 (--host, --port)"),
         (["--device", "cuda"], "", "device.kind = 'cuda' is none of cpu, fake"),
