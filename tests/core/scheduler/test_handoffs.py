@@ -216,7 +216,7 @@ def test_c4_nobody_is_visited_that_cannot_be_decoded_now_however_many_wait(depth
     placement = rig.core._placer._placement
     tried = []
     real = placement.choose
-    placement.choose = lambda waiting, barred: tried.append(waiting) or real(waiting, barred)
+    placement.choose = lambda waiting, *rest: tried.append(waiting) or real(waiting, *rest)
     rig.hear(decode, m.PairLost(prefill.life, Reason.QUARANTINE))
     rig.hear(prefill, m.Credit(64, 1, 5))
     rig.hear(prefill, m.Credit(0, 0, 0))

@@ -260,7 +260,7 @@ def test_p6_and_c4_nobody_that_waits_is_visited_until_its_block_comes(depth):
     placement = rig.core._placer._placement
     tried = []
     real = placement.choose
-    placement.choose = lambda entry, barred: tried.append(entry) or real(entry, barred)
+    placement.choose = lambda entry, *rest: tried.append(entry) or real(entry, *rest)
     rig.hear(unified, m.Credit(4, 1, 1))
     publish(rig, unified, ask(1), 7)
     rig.submit(9000, work(prompt(8, 48)))
