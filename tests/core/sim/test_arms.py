@@ -11,7 +11,7 @@ from rich.console import Console
 from baton.core.sim.fleet_run.arms import Compared, Figures, UnknownFigure, scenario_of, split_arms
 from baton.core.sim.fleet_run.parts import BadParts, load_parts
 from baton.core.sim.fleet_run.run import FleetRun
-from baton.core.sim.fleet_run.scenario_file import BadScenario, read_scenario
+from baton.core.sim.fleet_run.scenario_file import BadScenario, built_in, read_scenario
 from baton.services.sim.arms import run_arms
 from baton.services.sim.load import load_of
 from baton.services.sim.run import simulate
@@ -37,6 +37,16 @@ def test_a_source_scenario_reproduces_what_was_published(name: str) -> None:
     code, text = shown(read_scenario(name))
     assert code == 0, text
     assert "\nours" in text
+
+
+@pytest.mark.parametrize("name", [name for name in built_in() if "arms" in read_scenario(name)])
+def test_every_arm_of_what_ships_is_a_fleet_and_parts_that_there_are(name: str) -> None:
+    told = read_scenario(name)
+    arms = split_arms(told)
+    assert arms is not None
+    for scenario in [scenario_of(told, arm) for arm in arms.arms]:
+        assert scenario.fleet().groups
+        load_parts(scenario.parts, scenario.parts_settings)
 
 
 def run_of(name: str, arm: str) -> FleetRun:
