@@ -34,6 +34,7 @@ from tests.accept import (
     replay,
     rest,
     simulator,
+    studies,
     suites,
 )
 from tests.accept.row import Options, Row, Verdict
@@ -52,6 +53,8 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "fuzz": suites.fuzz,
     "sim": simulator.sim,
     "sim_ourselves": simulator.sim_ourselves,
+    "compare": studies.compared,
+    "tune": studies.tuned,
     "policy_coverage": policy_coverage.measure,
     "compose": suites.compose,
     "hot_paths": engines.hot_paths,
