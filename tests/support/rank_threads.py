@@ -13,6 +13,7 @@ import torch
 
 from baton.services.executor.engine.collective import GroupBroken, RankGroup
 from baton.services.executor.engine.devices.group import FollowerDevice, GroupDevice
+from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.load import cpu_layout
 from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.executor.engine.models.shard import Shard, shard_config
@@ -48,11 +49,11 @@ class ThreadedGroup:
         self.ends: list[BaseException | None] = [None] * num_ranks  #: why a follower ended, by rank
         self._orders: list[queue.SimpleQueue[bytes | None]] = [queue.SimpleQueue() for _ in range(num_ranks)]
 
-        def part(rank: int) -> tuple[Any, ...]:
+        def part(rank: int) -> tuple[CpuPart, RankGroup]:
             shard = Shard(rank, num_ranks)
             config = shard_config(read_decoder_config(folder), shard)
             layout = cpu_layout(folder, config, block_size, dtype)
-            return folder, config, layout, num_blocks, 1, RankGroup(shard, TIMEOUT_S)
+            return CpuPart(folder, config, layout, num_blocks, 1), RankGroup(shard, TIMEOUT_S)
 
         self.device = GroupDevice(*part(0), self._tell, self._end)
         self.followers = [FollowerDevice(*part(rank)) for rank in range(1, num_ranks)]

@@ -11,6 +11,7 @@ from baton.core.errors import Incompatible
 from baton.core.layout import DTYPE_BYTES, KvLayout
 from baton.services.executor.engine.devices.base import Device
 from baton.services.executor.engine.devices.fake import FakeDevice, fake_layout
+from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.models.families import read_decoder_config
 from baton.services.model.folder import read_model_info
 
@@ -44,7 +45,8 @@ def load_device(
         raise Incompatible("the cpu device needs a model folder")
     config = read_decoder_config(model_folder)
     layout = cpu_layout(model_folder, config, block_size, dtype)
-    return _load_cpu(model_folder, config, layout, num_blocks or kv_bytes // layout.block_bytes, num_threads)
+    num_blocks = num_blocks or kv_bytes // layout.block_bytes
+    return _load_cpu(CpuPart(model_folder, config, layout, num_blocks, num_threads))
 
 
 def cpu_layout(folder: Path, config: DecoderConfig, block_size: int, dtype: str = "") -> KvLayout:
@@ -73,14 +75,14 @@ def _load_fake(model_folder: Path | None, num_blocks: int, block_size: int) -> F
     return device
 
 
-def _load_cpu(folder: Path, config: DecoderConfig, layout: KvLayout, num_blocks: int, num_threads: int) -> Device[Any]:
+def _load_cpu(part: CpuPart) -> Device[Any]:
     """torch is imported here, so that processes with a fake device start without it."""
     from baton.services.executor.engine.devices.cpu import CpuDevice
 
-    if num_blocks < 1:
-        raise Incompatible(f"device.kv_bytes: KV memory holds no block of {layout.block_bytes} bytes")
-    device = CpuDevice(folder, config, layout, num_blocks, num_threads)
-    limit_torch_threads(device, num_threads)
+    if part.num_blocks < 1:
+        raise Incompatible(f"device.kv_bytes: KV memory holds no block of {part.layout.block_bytes} bytes")
+    device = CpuDevice(part)
+    limit_torch_threads(device, part.num_threads)
     return device
 
 

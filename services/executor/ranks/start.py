@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from baton.core.errors import Incompatible
 from baton.core.layout import KvLayout
+from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.load import cpu_layout, limit_torch_threads
 from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.families import read_decoder_config
@@ -26,7 +27,7 @@ def plan_ranks(
     told: DeviceSettings, folder: str, name: str, epoch: int, cores: tuple[int, ...], *, moves_kv: bool
 ) -> list[RankStart]:
     """What each rank is told, the first one too. Raises Incompatible if the model cannot be shared so."""
-    _, layout = _part(Shard(0, told.num_ranks), folder, told.block_size, told.dtype)
+    _, layout = _model_part(Shard(0, told.num_ranks), folder, told.block_size, told.dtype)
     num_blocks = told.num_blocks or told.kv_bytes // layout.block_bytes
     if num_blocks < 1:
         raise Incompatible(f"device.kv_bytes: KV memory of a rank holds no block of {layout.block_bytes} bytes")
@@ -62,13 +63,9 @@ def _join_group(first: RankStart, ranks: RankProcesses) -> GroupDevice:
     from baton.services.executor.engine.collective import GroupBroken, RankGroup
     from baton.services.executor.engine.devices.group import GroupDevice
 
-    config, layout = _part(first.shard, first.folder, first.block_size, first.dtype)
-    group = RankGroup(first.shard, first.timeout_s)
-    num_threads = len(first.cores)
-    device = GroupDevice(
-        Path(first.folder), config, layout, first.num_blocks, num_threads, group, ranks.tell, ranks.end
-    )
-    limit_torch_threads(device, num_threads)
+    part = _part(first)
+    device = GroupDevice(part, RankGroup(first.shard, first.timeout_s), ranks.tell, ranks.end)
+    limit_torch_threads(device, part.num_threads)
     ranks.wait_loaded()
     with tempfile.TemporaryDirectory(prefix="baton-ranks-") as folder:
         store = Path(folder) / "store"
@@ -85,13 +82,17 @@ def load_follower(start: RankStart) -> FollowerDevice:
     from baton.services.executor.engine.collective import RankGroup
     from baton.services.executor.engine.devices.group import FollowerDevice
 
-    config, layout = _part(start.shard, start.folder, start.block_size, start.dtype)
-    group = RankGroup(start.shard, start.timeout_s)
-    device = FollowerDevice(Path(start.folder), config, layout, start.num_blocks, len(start.cores), group)
-    limit_torch_threads(device, len(start.cores))
+    part = _part(start)
+    device = FollowerDevice(part, RankGroup(start.shard, start.timeout_s))
+    limit_torch_threads(device, part.num_threads)
     return device
 
 
-def _part(shard: Shard, folder: str, block_size: int, dtype: str) -> tuple[DecoderConfig, KvLayout]:
+def _part(start: RankStart) -> CpuPart:
+    config, layout = _model_part(start.shard, start.folder, start.block_size, start.dtype)
+    return CpuPart(Path(start.folder), config, layout, start.num_blocks, len(start.cores))
+
+
+def _model_part(shard: Shard, folder: str, block_size: int, dtype: str) -> tuple[DecoderConfig, KvLayout]:
     config = shard_config(read_decoder_config(Path(folder)), shard)
     return config, cpu_layout(Path(folder), config, block_size, dtype)

@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
 from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPlan, StepResult
-from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.collective import RankGroup
 from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.kernels.native import choose_team, is_supported
 from baton.services.executor.engine.kv_cache import TORCH_DTYPES, KvCache
-from baton.services.executor.engine.models.config import DecoderConfig
 from baton.services.executor.engine.models.decoder import Decoder
 from baton.services.executor.engine.models.native_decoder import NativeDecoder
 from baton.services.executor.engine.models.shard import WHOLE
@@ -34,19 +32,12 @@ from baton.services.executor.engine.sequences import DeviceSequence, SequenceTab
 class CpuDevice(HostQueue):
     """One decoder, its weights and its KV memory on the host; or one rank's part of them.
 
-    `config` and `layout` are those of the part. A rank's sampling is that of the first one: others only follow.
+    A rank's sampling is that of the first one: others only follow.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        config: DecoderConfig,
-        layout: KvLayout,
-        num_blocks: int,
-        num_threads: int,
-        group: RankGroup | None = None,
-    ) -> None:
+    def __init__(self, part: CpuPart, group: RankGroup | None = None) -> None:
         super().__init__()
+        folder, config, layout, num_blocks, num_threads = part
         self._lane_cores: tuple[frozenset[int], ...] = ()
         self.layout = layout
         self.num_blocks = num_blocks

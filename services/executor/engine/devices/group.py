@@ -19,12 +19,11 @@ import torch
 
 from baton.core.errors import Incompatible
 from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
-from baton.core.layout import KvLayout
 from baton.services.executor.engine.batch import Batch
 from baton.services.executor.engine.collective import DIGEST_BYTES, GroupBroken, RankGroup
 from baton.services.executor.engine.devices.cpu import CpuDevice
 from baton.services.executor.engine.devices.host import HostCompletion
-from baton.services.executor.engine.models.config import DecoderConfig
+from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.sequences import DeviceSequence
 
 
@@ -41,18 +40,10 @@ _ORDERS = msgspec.msgpack.Decoder(RankOrder)
 class RankDevice(CpuDevice):
     """What both kinds of rank share: the chain of orders."""
 
-    def __init__(
-        self,
-        folder: Path,
-        config: DecoderConfig,
-        layout: KvLayout,
-        num_blocks: int,
-        num_threads: int,
-        group: RankGroup,
-    ) -> None:
-        super().__init__(folder, config, layout, num_blocks, num_threads, group)
+    def __init__(self, part: CpuPart, group: RankGroup) -> None:
+        super().__init__(part, group)
         self.group = group
-        self._chain = _digest(layout.fingerprint(), num_blocks.to_bytes(8, "little"))
+        self._chain = _digest(part.layout.fingerprint(), part.num_blocks.to_bytes(8, "little"))
 
     def meet(self, store: Path) -> None:
         """Join the other ranks, which have loaded the same model in the same geometry. Raises GroupBroken."""
@@ -80,17 +71,9 @@ class GroupDevice(RankDevice):
     """The first rank. `tell` gives an order to all others and may raise OSError; `end` ends them."""
 
     def __init__(
-        self,
-        folder: Path,
-        config: DecoderConfig,
-        layout: KvLayout,
-        num_blocks: int,
-        num_threads: int,
-        group: RankGroup,
-        tell: Callable[[bytes], None],
-        end: Callable[[], None],
+        self, part: CpuPart, group: RankGroup, tell: Callable[[bytes], None], end: Callable[[], None]
     ) -> None:
-        super().__init__(folder, config, layout, num_blocks, num_threads, group)
+        super().__init__(part, group)
         self._tell = tell
         self._end = end
         self._sampled: list[tuple[int, int]] = []  #: what the other ranks do not know yet
