@@ -109,7 +109,9 @@ def sentence(of: Tuned) -> str:
         other_held = search.held(other)
         if other_held is not None:
             text += f", {other.name} {number(search.rate(other_held))}"
-    if len(others) and search.held(others[0]) == held:
+    if search.lost(best) is None:
+        text += "; it holds every rate that was tried: more requests would tell more"
+    if others and search.held(others[0]) == held:
         text += "; the first two differ by less than a step"
     if search.is_out_of_runs:
         text += "; the search ended early: its runs were used up"

@@ -22,7 +22,7 @@ DECODE_HEAVY = "input_tokens=128 output_tokens=200"
 def compared(options: Options) -> Row:
     asked = (
         "baton compare says that 1P1D loses to 2U where the prefill executor has nothing to do, that it wins where "
-        "prompts would hold up answers, why, and where they cross; with 95 % intervals, JSON, CSV and a page"
+        "prompts would hold up answers, and why; with 95 % intervals, as JSON, CSV and a page"
     )
     num_requests = 160 if options.quick else 300
     cases = (("2U", H100, "tpot=49ms", "4,8", DECODE_HEAVY), ("1P1D", A100, "ttft=2s,itl=80ms", "1:8:2x", BALANCED))
@@ -43,12 +43,22 @@ def tuned(options: Options) -> Row:
         "baton tune finds, of 2 executors, the settings that hold the highest rate within the SLO, as a file that "
         "`baton up --config` reads; the frontier as JSON, CSV and a page"
     )
-    num_requests = 30 if options.quick else 100
+    num_requests = 120 if options.quick else 200
     told = ("--executors", "2", "--slo", "ttft=2s,itl=80ms", "--knobs", "decode.num_slots=32 unified.token_budget=512")
     synthetic = ("--synthetic", f"num_requests={num_requests} {BALANCED}")
     done, found = study("tune", tune.FILES, (*A100, *told, *synthetic))
-    is_met = done.code == 0 and found.get("best", {}).get("topology") == "1P1D" and all(found["frontier"].values())
+    tried = [each for each in found.get("candidates", []) if each["holds"] is not None]
+    best = [each["holds"] for each in tried if best_of(found, each)]
+    is_found = bool(best) and best[0] == max(each["holds"] for each in tried)
+    is_met = done.code == 0 and is_found and all(found["frontier"].values())
     return judged(asked, found.get("sentence") or f"ended with {done.code}: {done.last_line}", is_met)
+
+
+def best_of(found: dict[str, Any], candidate: dict[str, Any]) -> bool:
+    """Whether this is what is recommended, and a higher rate was tried that it does not hold."""
+    best = found["best"]
+    is_it = (candidate["topology"], candidate["knobs"]) == (best["topology"], best["knobs"])
+    return is_it and candidate["fails_at"] is not None
 
 
 def study(name: str, files: Sequence[str], arguments: Sequence[str]) -> tuple[Done, dict[str, Any]]:
