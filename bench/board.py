@@ -63,6 +63,7 @@ SCRIPTS = {
     "executor": Script(quick_flags=("--repeats", "1", "--budget-s", "20"), peers=(VLLM,)),
     "transfer": Script(quick_flags=("--pieces", "50")),
     "hot_paths": Script(),
+    "simulator": Script(quick_flags=("--only", "where")),
 }
 
 

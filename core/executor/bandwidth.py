@@ -18,16 +18,6 @@ GAIN = 2  #: windows of bandwidth × latency: one on the way, one whose credit i
 PROBE_AFTER = 64  #: windows that landed since the pair was empty, after which it is let run empty
 
 
-class TransferPace:
-    """What moving KV was measured to cost lately, over all pairs; 0: not measured yet."""
-
-    __slots__ = ("bytes_per_s", "us")
-
-    def __init__(self) -> None:
-        self.us = 0.0  #: microseconds from the post to the proof, beyond those of the bytes
-        self.bytes_per_s = 0.0
-
-
 class Flight(NamedTuple):
     """A piece on its way, and how far the pair was when it was sent."""
 
@@ -41,10 +31,11 @@ class Flight(NamedTuple):
 class PairWindow:
     """Measures one pair. `num_bytes` is its window: never below `floor`; the caller knows the bounds from above."""
 
-    __slots__ = ("_floor", "_landed_at", "_lone", "_num_landed", "_probe_at", "_rates", "num_bytes")
+    __slots__ = ("_floor", "_landed_at", "_lone", "_num_landed", "_probe_at", "_rates", "bytes_per_s", "num_bytes")
 
     def __init__(self, floor: int) -> None:
         self.num_bytes = floor
+        self.bytes_per_s = 0.0  #: the largest of the rates; 0: not measured yet
         self._floor = floor
         self._num_landed = 0
         self._landed_at = 0.0
@@ -69,22 +60,45 @@ class PairWindow:
         self._num_landed += flight.num_bytes
         self._landed_at = now
         if now > flight.since:
-            self._rates.append((self._num_landed - flight.num_landed) / (now - flight.since))
+            self._note_rate((self._num_landed - flight.num_landed) / (now - flight.since))
         if flight.is_alone and now > flight.sent_at:
             self._lone.append((now - flight.sent_at, flight.num_bytes))
         if self._rates and self._lone:
             self.num_bytes = max(self._floor, int(GAIN * self.bytes_per_s * _median([s for s, _ in self._lone])))
 
-    @property
-    def bytes_per_s(self) -> float:
-        """0: not measured yet."""
-        return max(self._rates, default=0.0)
+    def _note_rate(self, rate: float) -> None:
+        rates = self._rates
+        leaves = rates[0] if len(rates) == NUM_RATES else 0.0
+        rates.append(rate)
+        if rate >= self.bytes_per_s:
+            self.bytes_per_s = rate
+        elif leaves == self.bytes_per_s:
+            self.bytes_per_s = max(rates)
 
     @property
     def overhead_s(self) -> float:
         """What a piece takes beyond its bytes."""
         rate = self.bytes_per_s
         return _median([max(0.0, s - num_bytes / rate) for s, num_bytes in self._lone]) if rate and self._lone else 0.0
+
+
+class TransferPace:
+    """What moving KV was measured to cost lately: by the pair whose piece landed last."""
+
+    __slots__ = ("window",)
+
+    def __init__(self) -> None:
+        self.window: PairWindow | None = None
+
+    @property
+    def us(self) -> float:
+        """Microseconds from the post to the proof, beyond those of the bytes; 0: not measured yet."""
+        return 0.0 if self.window is None else self.window.overhead_s * 1e6
+
+    @property
+    def bytes_per_s(self) -> float:
+        """0: not measured yet."""
+        return 0.0 if self.window is None else self.window.bytes_per_s
 
 
 def _median(values: list[float]) -> float:

@@ -37,6 +37,8 @@ class _Builder:
         self.borrowed: list[bytes] = []
         self.num_decodes = 0
         self.num_activated = 0
+        self.num_prompt_tokens = 0
+        self.num_samples = 0
 
 
 def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
@@ -59,7 +61,7 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     )
     state.dropped = []
     sequences = [item.sequence for item in draft.items]
-    counts = builder.num_decodes, builder.num_activated
+    counts = builder.num_decodes, builder.num_activated, builder.num_prompt_tokens, builder.num_samples
     step = LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts)
     state.lanes[lane].append(step)
     gate.note_launch(state, step)
@@ -67,7 +69,7 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     state.counters[f"{step.kind}_steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
-    state.out.append(Launch(plan, builder.num_decodes, plan.num_tokens - builder.num_decodes))
+    state.out.append(Launch(plan, builder.num_decodes, builder.num_prompt_tokens))
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
@@ -84,13 +86,17 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     cohorts.record(step, result)
     state.pace.record(step, result.duration_s)
     gate.note_done(state, step, result)
-    state.counters["tokens_sampled"] += sum([len(done.sampled) for done in result.items])
+    state.counters["tokens_sampled"] += step.num_samples
     for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
-        _apply_item(state, sequence, item, done)
+        if sequence.compute is not Compute.ENDED:
+            _apply_item(state, sequence, item, done)
     for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
         state.memory.pool.release(ids)
     for sequence in step.owned:
-        ownership.disown(state, sequence)
+        if sequence.num_owners > 1:  # as nearly all have: the next step is launched
+            sequence.num_owners -= 1
+        else:
+            ownership.disown(state, sequence)
 
 
 def _lane_whose_next_is(state: ExecutorState, step_id: int) -> deque[LaunchedStep]:
@@ -129,7 +135,7 @@ def _take_copies(state: ExecutorState, builder: _Builder) -> None:
 
 
 def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
-    sequence = item.sequence
+    sequence, start, num_tokens = item.sequence, item.start, item.num_tokens
     new_blocks = b""
     if item.grows:
         new_blocks = state.memory.pool.allocate(1)
@@ -140,19 +146,20 @@ def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> No
         _note_launched(state, sequence.group)
         new_blocks = sequence.block_ids.tobytes()
     builder.items.append(
-        StepItem(sequence.seq_id, item.start, item.num_tokens, item.num_samples, new_blocks, item.num_scores)
+        StepItem(sequence.seq_id, start, num_tokens, item.num_samples, new_blocks, item.num_scores)
     )
-    sequence.num_scheduled = item.start + item.num_tokens
+    sequence.num_scheduled = start + num_tokens
     if item.num_samples:
         sequence.num_pending += 1
+        builder.num_samples += item.num_samples
     ownership.own(sequence)
     builder.owned.append(sequence)
-    num_prompt_tokens = sequence.group.work.num_tokens
-    if item.start < num_prompt_tokens:
+    if start < sequence.num_prompt_tokens:
+        builder.num_prompt_tokens += num_tokens
         _commit_chunk(state, item)
     else:
         builder.num_decodes += 1
-        builder.num_activated += item.start == num_prompt_tokens
+        builder.num_activated += start == sequence.num_prompt_tokens
 
 
 def _note_launched(state: ExecutorState, group: SequenceGroup) -> None:
@@ -211,37 +218,41 @@ def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) ->
 
 def _matches(step: LaunchedStep, result: StepResult) -> bool:
     """C27: the executor's own counts against the plan."""
-    return len(result.items) == len(step.plan.items) and all(map(_is_answer, step.plan.items, result.items))
-
-
-def _is_answer(item: StepItem, done: ItemResult) -> bool:
-    if done.seq_id != item.seq_id or done.num_computed != item.num_tokens or len(done.sampled) != item.num_samples:
+    if len(result.items) != len(step.plan.items):
         return False
+    for item, done in zip(step.plan.items, result.items, strict=True):
+        if done.seq_id != item.seq_id or done.num_computed != item.num_tokens or len(done.sampled) != item.num_samples:
+            return False
+        if (done.scores is not None or item.num_scores) and not _has_scores(item, done):
+            return False
+    return True
+
+
+def _has_scores(item: StepItem, done: ItemResult) -> bool:
     if done.scores is None:
         return item.num_scores == 0
     return (done.scores.first, done.scores.num_tokens) == (item.start + 1, item.num_scores)
 
 
 def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
-    if sequence.compute is Compute.ENDED:
-        return
-    group = sequence.group
-    sequence.num_computed = item.start + done.num_computed
+    group, num_computed = sequence.group, item.start + done.num_computed
+    sequence.num_computed = num_computed
     if done.sampled:
         sequence.num_pending -= 1
-    is_decode = item.start >= group.work.num_tokens
+    is_decode = item.start >= sequence.num_prompt_tokens
     if not is_decode:
         ownership.count_prompt_tokens(state, group, group.work.num_tokens - sequence.num_computed)
         state.counters["prompt_tokens_computed"] += done.num_computed
     if done.scores is not None:
         group.score_parts.append(done.scores)
-    tokens.publish_computed(state, sequence)
+    if num_computed >= (sequence.num_published + 1) * sequence.block_size:
+        tokens.publish_computed(state, sequence)
     if done.grammar_failed:  # the request fails as a whole, however far its other choices are
         placing.fail(state, group, Reason.GRAMMAR_FAILED)
     elif is_decode:
         if tokens.accept_token(state, sequence, done.sampled[0]):
             ownership.end_sequence(state, sequence)
-    elif sequence.num_computed < group.work.num_tokens:
+    elif num_computed < sequence.num_prompt_tokens:
         state.gate.computed(sequence.seq_id, state.now)
         writer.advance(state, group)
     else:

@@ -279,7 +279,9 @@ class ExecutorCore:
     def _tell_scheduler(self) -> None:
         state = self.state
         done, state.num_prompt_tokens_done = state.num_prompt_tokens_done, 0
-        published, state.published = bytes(state.published), bytearray()
+        published = b""
+        if state.published:
+            published, state.published = bytes(state.published), bytearray()
         evicted = state.memory.pool.take_evicted()
         if state.scheduler is None:
             return
@@ -303,10 +305,13 @@ class ExecutorCore:
 
     def _set_wake(self) -> None:
         state = self.state
-        wakes = [left_at + state.config.router_silence_s for left_at in state.router_left_at.values()]
-        wakes += [t.retry_at for t in state.transports.values() if t.is_closed and t.retry_at is not None]
-        wakes += [early.expires_at for early in state.early.values()]
-        wakes += [sharer.until for sharer in state.sharers.values()]
+        wakes = [t.retry_at for t in state.transports.values() if t.retry_at is not None and t.is_closed]
+        if state.router_left_at:
+            wakes += [left_at + state.config.router_silence_s for left_at in state.router_left_at.values()]
+        if state.early:
+            wakes += [early.expires_at for early in state.early.values()]
+        if state.sharers:
+            wakes += [sharer.until for sharer in state.sharers.values()]
         if state.deadlines.first is not None:
             wakes.append(state.deadlines.first)
         if state.routers:

@@ -20,7 +20,7 @@ class Marks:
     __slots__ = ("at", "bytes_early", "bytes_posted", "post_s", "steps_at_landed")
 
     def __init__(self, now: float) -> None:
-        self.at: dict[Stage, float] = {"admitted": now}
+        self.at: dict[Stage, float] = {"admitted": now}  #: one that counts when it is reached last is set each time
         self.bytes_posted = 0
         self.bytes_early = 0
         self.steps_at_landed = 0  #: receiving end: steps that the executor had launched
@@ -29,10 +29,6 @@ class Marks:
     def first(self, stage: Stage, now: float) -> None:
         """Mark a stage that counts when it is reached first."""
         self.at.setdefault(stage, now)
-
-    def last(self, stage: Stage, now: float) -> None:
-        """Mark a stage that counts when it is reached last."""
-        self.at[stage] = now
 
     def committed(self, posted_at: float, post_s: float) -> None:
         """A piece has landed whose post was called then; the last one's is the commit."""

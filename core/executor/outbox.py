@@ -1,7 +1,8 @@
 """What routers are still to be told: one outbox for each, merged by request, so that no step waits for a reader.
 
-Bounded by the requests' `max_tokens`, and by the scores of their prompts: an entry is (attempt, choice) and holds each
-of its tokens once.
+Bounded by the requests' `max_tokens`, and by the scores of their prompts: each token of each choice is here once. A
+token that brings nothing else is a row; what follows a record of its choice that is unsent goes with that record, so
+rows can always be told before records.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from baton.core.events import Send
 from baton.core.executor.steps import PromptScores, SampledToken
 from baton.core.ids import AttemptId, Life
 from baton.core.wire.messages import AttemptFailed, Record, Records
+from baton.core.wire.tokens import ROW, pack_rows
 
 
 class _Entry:
@@ -29,11 +31,21 @@ class _Entry:
 
 
 class _Box:
-    __slots__ = ("entries", "failures")
+    __slots__ = ("entries", "failures", "rows")
 
     def __init__(self) -> None:
+        self.rows: list[int] = []  #: as in `TokenRows`
         self.entries: dict[tuple[AttemptId, int], _Entry] = {}
         self.failures: list[AttemptFailed] = []
+
+    def take_rows(self, work_id: AttemptId, choice: int | None = None) -> None:
+        """Forget the rows of one choice, or of all choices of the attempt."""
+        kept: list[int] = []
+        for begin in range(0, len(self.rows), ROW):
+            row = self.rows[begin : begin + ROW]
+            if (row[0], row[1]) != work_id or choice not in (None, row[2]):
+                kept += row
+        self.rows = kept
 
 
 class Outbox:
@@ -45,7 +57,9 @@ class Outbox:
     def begin(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
         have lost some."""
-        entry = self._box(router).entries[record.id, record.choice] = _Entry(record.offset)
+        box = self._box(router)
+        box.take_rows(record.id, record.choice)
+        entry = box.entries[record.id, record.choice] = _Entry(record.offset)
         entry.tokens += record.tokens
         entry.finish = record.finish
         entry.num_cached = record.num_cached_tokens
@@ -55,10 +69,13 @@ class Outbox:
         self, router: Life, key: tuple[AttemptId, int], offset: int, sampled: SampledToken, finish: str
     ) -> None:
         """Say one more token of a choice after what is unsent of it."""
-        entries = self._box(router).entries
-        entry = entries.get(key)
+        box = self._box(router)
+        entry = box.entries.get(key)
         if entry is None:
-            entry = entries[key] = _Entry(offset)
+            if not finish and sampled.logprobs is None:
+                box.rows += (*key[0], key[1], offset, sampled.token)
+                return
+            entry = box.entries[key] = _Entry(offset)
         entry.tokens.append(sampled)
         entry.finish = finish
 
@@ -75,8 +92,8 @@ class Outbox:
         alone = [record for record in records if record.prompt_scores is not None]  # two might be too much for a frame
         merged = tuple([record for record in records if record.prompt_scores is None])
         out = [Send(router.name, Records((record,))) for record in alone]
-        if merged:
-            out.append(Send(router.name, Records(merged)))
+        if merged or box.rows:
+            out.append(Send(router.name, Records(merged, pack_rows(box.rows))))
         out.extend(Send(router.name, failure) for failure in box.failures)
         return out
 
@@ -93,10 +110,11 @@ class Outbox:
         box = self._boxes.get(router)
         if box is None:
             return
+        box.take_rows(work_id)
         for key in [key for key in box.entries if key[0] == work_id]:
             del box.entries[key]
         box.failures = [failure for failure in box.failures if failure.id != work_id]
-        if not box.entries and not box.failures:
+        if not box.rows and not box.entries and not box.failures:
             del self._boxes[router]
 
     def _box(self, router: Life) -> _Box:

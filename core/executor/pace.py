@@ -80,6 +80,7 @@ class StepPace:
         self._fit_decodes = (0.0, 0.0)
         self._fit_prompts = (0.0, 0.0)
         self.told: Pace | None = None  #: in this session with the scheduler
+        self.has_news = True  #: something was measured since it was last looked at whether to tell it
         self._told_at = 0.0
 
     @property
@@ -109,8 +110,9 @@ class StepPace:
 
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""
+        self.has_news = True
         num_decodes = step.num_decodes
-        num_prompt_tokens = step.plan.num_tokens - num_decodes
+        num_prompt_tokens = step.num_prompt_tokens
         if num_prompt_tokens:
             fixed_s, each_s = self._fit_prompts
             own_s = max(0.0, duration_s - self.decode_each_s * num_decodes)
@@ -124,11 +126,15 @@ class StepPace:
     def begin_session(self) -> None:
         """The scheduler knows nothing of what was told before."""
         self.told = None
+        self.has_news = True
 
     def tell(self, state: ExecutorState) -> None:
         """Tell the scheduler what has changed by more than a tenth since it was told, a few times a second at most."""
-        if state.scheduler is None or (self.told is not None and state.now < self._told_at + TELL_EVERY_S):
+        if not self.has_news or state.scheduler is None:
             return
+        if self.told is not None and state.now < self._told_at + TELL_EVERY_S:
+            return
+        self.has_news = False
         fresh = self.message(state)
         if _differs(fresh, self.told or Pace()):
             self.told, self._told_at = fresh, state.now
@@ -153,5 +159,8 @@ class StepPace:
 
 
 def _differs(fresh: Pace, told: Pace) -> bool:
-    pairs = [(getattr(fresh, name), getattr(told, name)) for name in Pace.__struct_fields__]
-    return any(abs(new - old) > TELL_CHANGE * old for new, old in pairs)
+    for name in Pace.__struct_fields__:
+        old = getattr(told, name)
+        if abs(getattr(fresh, name) - old) > TELL_CHANGE * old:
+            return True
+    return False

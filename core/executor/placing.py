@@ -170,7 +170,7 @@ def _hold_prefix(state: ExecutorState, group: SequenceGroup) -> bytes:
 
 def _chain(state: ExecutorState, group: SequenceGroup, num_blocks: int) -> bytes:
     """Hashes of the first full blocks of the attempt's prompt, outputs of earlier attempts included."""
-    probe = Sequence(0, group, 0, b"")
+    probe = Sequence(0, group, 0, b"", state.layout.block_size)
     tokens.extend_hashes(state, probe)
     return bytes(probe.hashes[: num_blocks * HASH_BYTES])
 
@@ -189,7 +189,8 @@ def _add_choices(state: ExecutorState, group: SequenceGroup, num_blocks: int, he
 
 
 def _add_sequence(state: ExecutorState, group: SequenceGroup, block_ids: bytes, choice: int = 0) -> None:
-    sequence = Sequence(state.next_seq_id(), group, group.work.first_choice + choice, block_ids)
+    first = group.work.first_choice
+    sequence = Sequence(state.next_seq_id(), group, first + choice, block_ids, state.layout.block_size)
     tokens.extend_hashes(state, sequence)
     group.sequences.append(sequence)
     state.sequences[sequence.seq_id] = sequence

@@ -7,7 +7,6 @@ from baton.core.errors import Reason
 from baton.core.executor import placing
 from baton.core.executor.sequence import Compute, Sequence, SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
-from baton.core.executor.walk import needs_block
 from baton.core.wire.messages import Reclaim
 
 AHEAD = 2  #: positions before the end of a sequence's blocks at which its next one is asked for: answers take a while
@@ -15,8 +14,11 @@ AHEAD = 2  #: positions before the end of a sequence's blocks at which its next 
 
 def make_room(state: ExecutorState) -> None:
     """Before a plan: see that sequences at the end of their blocks get one, oldest first."""
-    needing = len([s for s in state.running.values() if needs_block(state, s) and s.can_decode])
-    short = needing - state.memory.growable
+    growable = state.memory.growable
+    if growable >= len(state.running):
+        return
+    needing = len([s for s in state.running.values() if s.needs_block and s.can_decode])
+    short = needing - growable
     if short <= 0:
         if state.memory.growable < len(state.running):
             _reclaim(state, _num_soon(state) - state.memory.growable)

@@ -77,6 +77,7 @@ class Sequence:
 
     __slots__ = (
         "block_ids",
+        "block_size",
         "chain_intact",
         "choice",
         "compute",
@@ -87,29 +88,35 @@ class Sequence:
         "num_computed",
         "num_owners",
         "num_pending",
+        "num_prompt_tokens",
         "num_published",
         "num_scheduled",
         "on_device",
         "outputs",
         "seq_id",
+        "stop_token_ids",
         "story",
         "tokens",
     )
 
-    def __init__(self, seq_id: int, group: SequenceGroup, choice: int, block_ids: bytes) -> None:
+    def __init__(self, seq_id: int, group: SequenceGroup, choice: int, block_ids: bytes, block_size: int) -> None:
+        work = group.work
         self.seq_id = seq_id
         self.group = group
         self.choice = choice
-        self.first_output = group.work.num_client_tokens  #: position of the first output
-        self.max_len = self.first_output + group.work.sampling.max_tokens  #: tokens that it may have at most
-        self.tokens = array("i", group.work.prompt)  #: prompt, then known outputs
+        self.num_prompt_tokens = work.num_tokens  #: positions from here on decode
+        self.first_output = work.num_client_tokens  #: position of the first output
+        self.max_len = self.first_output + work.sampling.max_tokens  #: tokens that it may have at most
+        self.stop_token_ids = work.sampling.stop_token_ids
+        self.tokens = array("i", work.prompt)  #: prompt, then known outputs
         self.block_ids = array("i", block_ids)  #: in order of position
+        self.block_size = block_size
         self.num_computed = 0  #: positions [0, num_computed) have KV, proven
         self.num_scheduled = 0  #: the same, counting launched steps
         self.num_pending = 0  #: samples launched whose token is not known yet
         self.num_owners = 0  #: launched steps, pending copies and transfers that may touch its blocks
         self.outputs: list[SampledToken] = []  #: of this attempt
-        self.hashes = bytearray(group.work.hashes)  #: 16 bytes for each full block whose tokens are known
+        self.hashes = bytearray(work.hashes)  #: 16 bytes for each full block whose tokens are known
         self.num_published = 0  #: leading blocks in the prefix index
         self.chain_intact = True  #: every block before `num_published` is the index's own
         self.compute = Compute.WAITING
@@ -133,6 +140,11 @@ class Sequence:
     def can_decode(self) -> bool:
         """Whether one more token may be scheduled: of what is known or being sampled, something has no KV yet."""
         return self.num_scheduled < len(self.tokens) + self.num_pending < self.max_len
+
+    @property
+    def needs_block(self) -> bool:
+        """Whether the next decoded position lies beyond its blocks."""
+        return self.num_scheduled >= len(self.block_ids) * self.block_size
 
 
 class SequenceGroup:

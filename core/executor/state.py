@@ -48,7 +48,9 @@ class EarlyReceive(NamedTuple):
 class LaunchedStep:
     """A step that is with the device. It owns the blocks of `owned` until its completion is proven."""
 
-    __slots__ = ("borrowed", "num_activated", "num_decodes", "owned", "plan", "sequences")
+    __slots__ = (
+        "borrowed", "num_activated", "num_decodes", "num_prompt_tokens", "num_samples", "owned", "plan", "sequences",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +60,8 @@ class LaunchedStep:
         borrowed: list[bytes],
         num_decodes: int,
         num_activated: int,
+        num_prompt_tokens: int,
+        num_samples: int,
     ) -> None:
         self.plan = plan
         self.sequences = sequences  #: one for each item of the plan
@@ -65,6 +69,8 @@ class LaunchedStep:
         self.borrowed = borrowed  #: block ids held only for a copy of this step
         self.num_decodes = num_decodes  #: items that decode
         self.num_activated = num_activated  #: of these, in their first decode step
+        self.num_prompt_tokens = num_prompt_tokens  #: that its other items compute
+        self.num_samples = num_samples  #: tokens that it gives
 
     @property
     def kind(self) -> str:

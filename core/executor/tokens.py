@@ -47,14 +47,17 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
 
 def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
     """Append one token and tell the router; returns its finish. The caller ends the sequence."""
-    group, work = sequence.group, sequence.group.work
+    group, token, known = sequence.group, sampled.token, sequence.tokens
+    work = group.work
     if not sequence.outputs:
         note_first_token(state, group)
-    group.marks.last("last_token", state.now)
-    offset = len(sequence.tokens) - sequence.first_output
-    sequence.tokens.append(sampled.token)
+    group.marks.at["last_token"] = state.now
+    offset = len(known) - sequence.first_output
+    known.append(token)
     sequence.outputs.append(sampled)
-    finish = work.sampling.finish(sampled.token, offset + 1)
+    finish = ""
+    if len(known) >= sequence.max_len or token in sequence.stop_token_ids:
+        finish = work.sampling.finish(token, offset + 1)
     choice = sequence.choice
     if offset == work.num_prior:
         scores = scores_with(group, choice, offset)

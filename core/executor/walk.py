@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from baton.core.errors import Reason
 from baton.core.executor.sequence import Sequence
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.tokens import HASH_BYTES
 
 
-@dataclass(slots=True)
-class DraftItem:
+class DraftItem(msgspec.Struct):
     """What the step computes of one sequence."""
 
     sequence: Sequence
@@ -68,22 +69,17 @@ def has_demand(state: ExecutorState) -> bool:
     return len(state.queue) > 0 and state.queue.first_fit(*_allowed(state)) >= 0
 
 
-def needs_block(state: ExecutorState, sequence: Sequence) -> bool:
-    """Whether the next decoded position lies beyond the sequence's blocks."""
-    return sequence.num_scheduled >= len(sequence.block_ids) * state.layout.block_size
-
-
 def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
     """One token of each: there is one for all of them, as no more slots are than tokens in a step."""
     for sequence in state.running.values():
         if not sequence.can_decode:
             continue
-        grows = needs_block(state, sequence)
+        grows = sequence.needs_block
         if grows and draft.growable <= 0:
             continue  # KV_EXHAUSTED passes: others that have their block go on
         draft.growable -= grows
         budget -= 1
-        draft.items.append(DraftItem(sequence, sequence.num_scheduled, 1, 1, grows=grows))
+        draft.items.append(DraftItem(sequence, sequence.num_scheduled, 1, 1, 0, False, grows))
     return budget
 
 

@@ -71,7 +71,7 @@ def advance(state: ExecutorState, group: SequenceGroup) -> None:
 def post_ready(state: ExecutorState) -> None:
     """Post what the windows allow, peer by peer, in the order of the requests."""
     for life, transport in state.transports.items():
-        if transport.link is Link.READY and transport.sending:
+        if transport.sending and transport.link is Link.READY:
             pieces = _take_pieces(state, life, transport)
             if pieces:
                 state.out.append(Post(tuple(pieces)))
@@ -267,8 +267,8 @@ def _measure(state: ExecutorState, life: Life, flight: Flight) -> None:
     transport = state.transports.get(life)
     if transport is not None:
         transport.window.landed(flight, state.now)
-        state.transfer_pace.us = transport.window.overhead_s * 1e6
-        state.transfer_pace.bytes_per_s = transport.window.bytes_per_s
+        state.transfer_pace.window = transport.window
+        state.pace.has_news = True
 
 
 def _finish_if_landed(state: ExecutorState, transfer: Outgoing) -> None:

@@ -6,9 +6,10 @@ taken. Otherwise `usage`'s total is shared out by characters: an estimate, exact
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from baton.core.metrics.facts import UNKNOWN, RequestFacts
+from baton.core.metrics.facts import UNKNOWN, RequestFacts, TokenChunks
 
 
 def num_output_tokens(facts: RequestFacts) -> int | None:
@@ -18,12 +19,18 @@ def num_output_tokens(facts: RequestFacts) -> int | None:
     return _counted(facts)
 
 
+def chunk_times(facts: RequestFacts) -> Sequence[float]:
+    """When each came."""
+    chunks = facts.chunks
+    return chunks.times if isinstance(chunks, TokenChunks) else [chunk.time_s for chunk in chunks]
+
+
 def chunk_tokens(facts: RequestFacts) -> tuple[int, ...] | None:
     """One count for each chunk; None where the server says no counts at all."""
     if not facts.chunks:
         return ()
     if _counted(facts) is not None:
-        return tuple(chunk.num_tokens for chunk in facts.chunks)
+        return tuple(_counts(facts))
     if facts.num_output_tokens == UNKNOWN:
         return None
     return share(facts.num_output_tokens, [chunk.num_chars for chunk in facts.chunks])
@@ -57,5 +64,10 @@ def _with_floors(total: int, fair: list[int]) -> tuple[int, ...]:
 
 
 def _counted(facts: RequestFacts) -> int | None:
-    counts = [chunk.num_tokens for chunk in facts.chunks]
+    counts = _counts(facts)
     return None if not counts or UNKNOWN in counts else sum(counts)
+
+
+def _counts(facts: RequestFacts) -> Sequence[int]:
+    chunks = facts.chunks
+    return chunks.counts if isinstance(chunks, TokenChunks) else [chunk.num_tokens for chunk in chunks]

@@ -6,12 +6,13 @@ it was due, so that a wait in the client counts too (no coordinated omission).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
 
-from baton.core.metrics.chunk_tokens import chunk_tokens, num_output_tokens
+from baton.core.metrics.chunk_tokens import chunk_times, chunk_tokens, num_output_tokens
 from baton.core.metrics.facts import UNKNOWN, Failure, RequestFacts
 
 #: Every figure that has a distribution, with its unit. `docs/metrics.md` has a row for each.
@@ -128,33 +129,36 @@ def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
     every server that bundles its first tokens look faster. A chunk without a token leaves its gap to the next one with
     tokens. So they add up to the time from the first to the last chunk with tokens. Empty where counts are unknown.
     """
+    counts = chunk_tokens(facts) or ()
+    if counts.count(1) == len(counts):
+        return chunk_gaps(facts) if counts else ()
     latencies: list[float] = []
     before: float | None = None
-    for chunk, count in zip(facts.chunks, chunk_tokens(facts) or (), strict=False):
+    for time_s, count in zip(chunk_times(facts), counts, strict=True):
         if not count:
             continue
         if before is not None:
-            latencies += [(chunk.time_s - before) / count] * count
-        before = chunk.time_s
+            latencies += [(time_s - before) / count] * count
+        before = time_s
     return tuple(latencies)
 
 
 def chunk_gaps(facts: RequestFacts) -> tuple[float, ...]:
     """Between each two chunks."""
-    times = [chunk.time_s for chunk in facts.chunks]
+    times = chunk_times(facts)
     return tuple([after - before for before, after in pairwise(times)])
 
 
-def values(rows: Iterable[Figures]) -> dict[str, list[float]]:
+def values(rows: Iterable[Figures]) -> dict[str, array[float]]:
     """Name of each figure in UNITS → its values over all requests; undefined ones are left out."""
-    found: dict[str, list[float]] = {name: [] for name in UNITS}
+    found = {name: array("d") for name in UNITS}
     for row in rows:
         for name, kept in found.items():
             value = getattr(row, name)
             if isinstance(value, tuple):
-                kept += value
+                kept.extend(value)
             elif value is not None:
-                kept.append(float(value))
+                kept.append(value)
     return found
 
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import numpy as np
 
-from baton.core.metrics.chunk_tokens import chunk_tokens
+from baton.core.metrics.chunk_tokens import chunk_times, chunk_tokens
 from baton.core.metrics.definitions import (
     e2e_from_schedule,
     failure_of,
@@ -50,18 +51,13 @@ def over_time(facts: Iterable[RequestFacts], bin_s: float | None = None, span: S
     bins = _Bins(span_of(rows) if span is None else span, bin_s)
     good = [row for row in rows if is_success(row)]
     failed = [row for row in rows if failure_of(row) is not None]
-    tokens = [
-        (chunk.time_s, float(count))
-        for row in good
-        for chunk, count in zip(row.chunks, chunk_tokens(row) or (), strict=False)
-    ]
     return Series(
         begin_s=bins.span.begin_s,
         bin_s=bins.bin_s,
         due_per_s=bins.rates([(row.scheduled_s, 1.0) for row in rows if row.scheduled_s <= bins.span.end_s]),
         succeeded_per_s=bins.rates([(row.done_s, 1.0) for row in good if row.done_s is not None]),
         failed_per_s=bins.rates([(row.scheduled_s if row.done_s is None else row.done_s, 1.0) for row in failed]),
-        output_tokens_per_s=bins.rates(tokens),
+        output_tokens_per_s=bins.token_rates(good),
         concurrency=bins.concurrency(rows),
         ttft_from_schedule_s=bins.percentiles((row.scheduled_s, ttft_from_schedule(row)) for row in good),
         e2e_from_schedule_s=bins.percentiles((row.scheduled_s, e2e_from_schedule(row)) for row in good),
@@ -95,6 +91,20 @@ class _Bins:
         sums = [0.0] * self.count
         for time_s, amount in events:
             sums[self.place(time_s)] += amount
+        return self._per_second(sums)
+
+    def token_rates(self, rows: Iterable[RequestFacts]) -> tuple[float, ...]:
+        """Tokens by the time of their chunk, per second."""
+        sums = np.zeros(self.count)
+        for row in rows:
+            counts = chunk_tokens(row)
+            if counts:
+                places = (np.array(chunk_times(row)) - self.span.begin_s) / self.bin_s
+                inside = np.clip(places.astype(np.int64), 0, self.count - 1)
+                sums += np.bincount(inside, counts, self.count)
+        return self._per_second(sums.tolist())
+
+    def _per_second(self, sums: Sequence[float]) -> tuple[float, ...]:
         return tuple(amount / self.width_s(index) for index, amount in enumerate(sums))
 
     def concurrency(self, rows: Sequence[RequestFacts]) -> tuple[float, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import numpy as np
 
 #: The statistics of a distribution that are percentiles, in percent.
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
@@ -38,7 +40,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def describe(values: Iterable[float]) -> Distribution:
-    ordered = sorted(values)
+    ordered = _sorted(values)
     if not ordered:
         return Distribution(count=0)
     mean = math.fsum(ordered) / len(ordered)
@@ -50,6 +52,14 @@ def describe(values: Iterable[float]) -> Distribution:
         max=ordered[-1],
         **_percentiles(len(ordered), {name: percentile(ordered, percent) for name, percent in PERCENTS.items()}),
     )
+
+
+def _sorted(values: Iterable[float]) -> array[float]:
+    """Packed, and by the machine's own numbers: there may be millions."""
+    packed = array("d", values)
+    if packed:
+        np.frombuffer(packed).sort()
+    return packed
 
 
 def describe_weighted(pairs: Iterable[tuple[float, float]]) -> Distribution:

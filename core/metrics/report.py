@@ -14,7 +14,7 @@ import msgspec
 from baton.core.errors import ServingError
 from baton.core.file_errors import what_and_field
 from baton.core.metrics.compat import Compat
-from baton.core.metrics.facts import RequestFacts
+from baton.core.metrics.facts import RequestFacts, TokenChunks
 from baton.core.metrics.intervals import Estimate
 from baton.core.metrics.over_time import Series
 from baton.core.metrics.summary import Summary
@@ -88,7 +88,13 @@ def decode_report(data: bytes) -> Report:
 
 def encode_facts(facts: Iterable[RequestFacts]) -> bytes:
     """One line for each."""
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in facts)
+    return b"".join(msgspec.json.encode(row, enc_hook=_chunks) + b"\n" for row in facts)
+
+
+def _chunks(chunks: Any) -> Any:
+    if not isinstance(chunks, TokenChunks):
+        raise NotImplementedError(f"no line says a {type(chunks).__name__}")
+    return tuple(chunks)
 
 
 def decode_facts(lines: Iterable[bytes]) -> Iterator[RequestFacts]:

@@ -6,6 +6,7 @@ by class. Tokens count for throughput when their request succeeded, so an answer
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -94,7 +95,7 @@ def summarize(
     good = [figures(row) for row in successes]
     whole = span_of(rows) if span is None else span
     found = values(good)
-    found["schedule_lag_s"] = [lag for row in rows if (lag := schedule_lag(row)) is not None]
+    found["schedule_lag_s"] = array("d", [lag for row in rows if (lag := schedule_lag(row)) is not None])
     distributions = {name: describe(numbers) for name, numbers in found.items()}
     counts = _count(rows)
     return Summary(

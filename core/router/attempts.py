@@ -30,7 +30,7 @@ def new_leg(state: RouterState, stream: Stream, choices: list[Choice], num_failu
 def submit(state: RouterState, leg: Leg) -> None:
     """Ask the scheduler for a place; without a session with it, its next one asks."""
     leg.state = LegState.SUBMITTED
-    leg.prefill = leg.decode = None
+    leg.prefill = leg.decode = leg.flows_from = None
     leg.was_told = state.scheduler is not None
     if state.scheduler is None:
         return
@@ -145,7 +145,7 @@ def _resume(state: RouterState, leg: Leg, reason: Reason) -> None:
         submit(state, leg)
         return
     leg.state = LegState.PAUSED
-    leg.prefill = leg.decode = None
+    leg.prefill = leg.decode = leg.flows_from = None
     leg.resume_at = state.now + pause
     state.paused.push(leg.resume_at, leg.leg_id)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from baton.core.errors import Reason
@@ -59,6 +61,23 @@ class Deliver(msgspec.Struct, frozen=True, gc=False, tag=50):
     placement: str = ""  #: a PlacementReason, with the first token of a choice, if the scheduler's word came before it
 
 
+class DeliverTokens(msgspec.Struct, frozen=True, gc=False, tag=52):
+    """One more token for each of many choices, as Delivers that bring nothing else: rows of request id, choice, offset,
+    token, one after the other."""
+
+    numbers: tuple[int, ...]
+
+    def rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """In order."""
+        numbers = iter(self.numbers)
+        return zip(numbers, numbers, numbers, numbers, strict=True)
+
+    def delivers(self) -> Iterator[Deliver]:
+        """The same, one by one."""
+        for request_id, choice, offset, token in self.rows():
+            yield Deliver(request_id, choice, offset, (SampledToken(choice, token),))
+
+
 class End(msgspec.Struct, frozen=True, tag=51):
     """The one end of an accepted request. `error` is None when every choice has its finish."""
 
@@ -71,4 +90,4 @@ class End(msgspec.Struct, frozen=True, tag=51):
     placement: str = ""  #: a PlacementReason; empty if it was never placed
 
 
-RouterCommand = Deliver | End
+RouterCommand = Deliver | DeliverTokens | End

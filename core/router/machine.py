@@ -10,12 +10,13 @@ from typing import Any
 from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import Note, PeerDown, PeerUp, Received, Wake
-from baton.core.ids import Life, Peer, Role
+from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.router import attempts
-from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
+from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
 from baton.core.router.state import RouterState
 from baton.core.router.streams import LegState, Stream, wire_id
 from baton.core.wire import messages as m
+from baton.core.wire.tokens import SampledToken
 
 
 class RouterCore:
@@ -131,6 +132,8 @@ class RouterCore:
         match message:
             case m.Records():
                 life = peer.life
+                if message.tokens:
+                    self._on_rows(life, message)
                 for record in message.records:
                     self._on_record(life, record)
             case m.Holding():
@@ -158,7 +161,7 @@ class RouterCore:
             leg.stream.placed_at = state.now
         if message.why is not None and (leg.stream.first_token_at is None or not leg.stream.placement):
             leg.stream.placement = message.why.value
-        leg.prefill, leg.decode = message.prefill, message.decode
+        leg.prefill, leg.decode, leg.flows_from = message.prefill, message.decode, None
         leg.confirmed_at = state.now
         for choice in leg.choices:
             if choice.finish and not leg.is_over:  # a stop that came before the place was known
@@ -171,6 +174,27 @@ class RouterCore:
             attempts.end(state, leg.stream, message.reason, message.numbers)
 
     # ---- executors
+
+    def _on_rows(self, sender: Life, message: m.Records) -> None:
+        """Tokens that bring nothing else. What does not just go on where its choice is, goes the way of all records."""
+        state, now = self.state, self.state.now
+        plain: list[int] = []
+        for leg_id, attempt, index, offset, token in message.tokens:
+            leg = state.legs.get(leg_id)
+            if leg is not None and leg.attempt == attempt and leg.flows_from == sender:
+                choice = leg.choice(index)
+                if choice is not None and offset == len(choice.tokens) and not choice.early and not choice.finish:
+                    stream = leg.stream
+                    choice.tokens.append(token)
+                    leg.confirmed_at = stream.last_token_at = now
+                    plain += (stream.request.request_id, index, offset, token)
+                    continue
+            if plain:
+                state.out.append(DeliverTokens(tuple(plain)))
+                plain = []
+            self._on_record(sender, m.Record(AttemptId(leg_id, attempt), index, offset, (SampledToken(index, token),)))
+        if plain:
+            state.out.append(DeliverTokens(tuple(plain)))
 
     def _on_record(self, sender: Life, record: m.Record) -> None:
         state, now = self.state, self.state.now
@@ -193,8 +217,10 @@ class RouterCore:
             stream.last_token_at = now
             if stream.first_token_at is None:
                 stream.first_token_at = now
-            elif stream.handed_over_at is None and sender == leg.decode != leg.prefill:
-                stream.handed_over_at = now
+            else:
+                if stream.handed_over_at is None and sender == leg.decode != leg.prefill:
+                    stream.handed_over_at = now
+                leg.flows_from = sender if sender == leg.home else None
             scores = record.prompt_scores if offset == 0 == choice.index else None  # once: with what comes once
             finish, placement = choice.finish, stream.placement if offset == 0 else ""
             request_id = stream.request.request_id

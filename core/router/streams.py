@@ -84,6 +84,7 @@ class Leg:
         "choices",
         "confirmed_at",
         "decode",
+        "flows_from",
         "leg_id",
         "num_failures",
         "prefill",
@@ -105,6 +106,7 @@ class Leg:
         self.num_failures = num_failures
         self.prefill: Life | None = None
         self.decode: Life | None = None  #: reserved when the prompt is computed, or about to be
+        self.flows_from: Life | None = None  #: the home of the current attempt, once tokens of it have come from there
         self.confirmed_at = 0.0  #: when something last said that its home holds it
         self.resume_at = 0.0
 

@@ -5,15 +5,14 @@ This is what the driver runs, the journal records and the simulator permutes: `h
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
 
 import msgspec
 
-from baton.core.errors import BadMessage
+from baton.core.errors import BadMessage, InvariantViolated
 from baton.core.events import ConnectLink, DropLink, Machine, Note, PeerDown, PeerUp, Received, Send, Wake
 from baton.core.ids import Peer
 from baton.core.session.machine import Down, Heard, LinkTiming, Outcome, Rejected, Session, Transmit, Up
@@ -68,30 +67,36 @@ class Node:
         self._numbers = count(1)  #: of hellos and sessions
         self._epochs: dict[str, int] = {}  #: peer name → newest epoch that was up
         self._said: dict[str, list[bytes]] = {}  #: by link: what the machine said in this turn, encoded and not sent
+        self._wakes: dict[str, float] = {}  #: by link: when its session wants a wake, if it does
+        self._first_wake: float | None = None  #: of all of these
+        self._events: dict[type, Callable[[Any, float, list[Any]], None]] = {
+            FrameArrived: self._frame,
+            LinkFull: lambda event, now, out: self._lost(event.link, "the link is full", now, out),
+            LinkGone: lambda event, now, out: self._lost(event.link, "the peer is gone", now, out),
+            Wake: lambda _, now, out: self._wake(now, out),
+            ConnectLink: lambda event, now, out: self._perform([event], now, out),
+            DropLink: lambda event, now, out: self._perform([event], now, out),
+        }
 
     def handle(self, event: Any, now: float) -> list[Any]:
         """Apply one event of the driver (or of the machine's own I/O) and return all commands, in order."""
         out: list[Any] = []
-        match event:
-            case FrameArrived():
-                self._frame(event, now, out)
-            case LinkFull():
-                self._lost(event.link, "the link is full", now, out)
-            case LinkGone():
-                self._lost(event.link, "the peer is gone", now, out)
-            case Wake():
-                self._wake(now, out)
-            case ConnectLink() | DropLink():
-                self._perform([event], now, out)
-            case _:
-                self._perform(self.machine.handle(event, now), now, out)
+        own = self._events.get(type(event))
+        if own is None:
+            self._perform(self.machine.handle(event, now), now, out)
+        else:
+            own(event, now, out)
         for link in list(self._said):
             self._send_said(self._sessions[link], out)
         self._set_wake()
         return out
 
     def check_invariants(self) -> None:
+        """Raises InvariantViolated: the machine's, and when a session's wake would be missed."""
         self.machine.check_invariants()
+        wakes = {link: session.next_wake for link, session in self._sessions.items() if session.next_wake is not None}
+        if wakes != self._wakes:
+            raise InvariantViolated(f"sessions want wakes at {wakes}, known are {self._wakes}")
 
     def _wake(self, now: float, out: list[Any]) -> None:
         for session in list(self._sessions.values()):
@@ -129,10 +134,10 @@ class Node:
         """Hand a session's outcomes on; the machine's answers are performed at once, in order."""
         for outcome in outcomes:
             match outcome:
-                case Transmit():
-                    out.append(outcome)
                 case Heard():
                     self._heard(session, outcome, now, out)
+                case Transmit():
+                    out.append(outcome)
                 case Up():
                     self._up(session, outcome.peer, now, out)
                 case Down():
@@ -143,10 +148,11 @@ class Node:
                 case Rejected():
                     out.append(Note("link rejected", peer=session.link, detail=outcome.detail))
         self._forget_if_over(session)
+        self._note_wake(session.link)
 
     def _forget_if_over(self, session: Session) -> None:
         """An accepted link without a session leaves nothing behind, however many of them there are."""
-        if not session.dials and session.peer is None and self._sessions.get(session.link) is session:
+        if session.peer is None and not session.dials and self._sessions.get(session.link) is session:
             del self._sessions[session.link]
 
     def _up(self, session: Session, peer: Peer, now: float, out: list[Any]) -> None:
@@ -174,20 +180,18 @@ class Node:
         self._perform(self.machine.handle(Received(peer, message), now), now, out)
 
     def _perform(self, commands: Sequence[Any], now: float, out: list[Any]) -> None:
-        pending = deque(commands)
-        while pending:
-            command = pending.popleft()
-            match command:
-                case Send():
-                    link = self._link_of.get(command.peer)
-                    if link is not None:
-                        self._said.setdefault(link, []).append(encode_message(command.message))
-                case ConnectLink():
-                    self._connect(command.peer, now, out)
-                case DropLink():
-                    self._disconnect(command.peer, now, out)
-                case _:
-                    out.append(command)
+        for command in commands:
+            kind = type(command)
+            if kind is Send:
+                link = self._link_of.get(command.peer)
+                if link is not None:
+                    self._said.setdefault(link, []).append(encode_message(command.message))
+            elif kind is ConnectLink:
+                self._connect(command.peer, now, out)
+            elif kind is DropLink:
+                self._disconnect(command.peer, now, out)
+            else:
+                out.append(command)
 
     def _connect(self, peer: Peer, now: float, out: list[Any]) -> None:
         known = self._dialed.get(peer.name)
@@ -210,6 +214,7 @@ class Node:
         self._send_said(session, out)
         self._apply(session, session.close(), now, out)
         del self._sessions[name]
+        self._note_wake(name)
         out.append(CloseLink(name))
 
     def _new_session(self, link: str, dials: bool) -> Session:
@@ -230,8 +235,18 @@ class Node:
             return "the KV layouts (model, tokenizer, block size or geometry) differ"
         return None
 
+    def _note_wake(self, link: str) -> None:
+        """The session of this link was used, or is gone: whoever has many does not look at all of them each turn."""
+        session = self._sessions.get(link)
+        wake = None if session is None else session.next_wake
+        if self._wakes.get(link) == wake:
+            return
+        if wake is None:
+            del self._wakes[link]
+        else:
+            self._wakes[link] = wake
+        self._first_wake = min(self._wakes.values(), default=None)
+
     def _set_wake(self) -> None:
-        wakes = [s.next_wake for s in self._sessions.values() if s.next_wake is not None]
-        if self.machine.next_wake is not None:
-            wakes.append(self.machine.next_wake)
-        self.next_wake = min(wakes) if wakes else None
+        first, own = self._first_wake, self.machine.next_wake
+        self.next_wake = own if first is None or (own is not None and own < first) else first

@@ -15,7 +15,7 @@ from typing import Any
 from baton.core.events import ConnectLink, Note, Span, Wake
 from baton.core.executor import events as e
 from baton.core.ids import Life, Peer, Role
-from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
+from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
 from baton.core.session.machine import Transmit
 from baton.core.session.node import CloseLink, FrameArrived, Node, OpenLink
 from baton.core.sim.device import Model, SimDevice
@@ -83,13 +83,10 @@ class World:
             OpenLink: lambda process, command: self.network.open(process, command.link, command.address),
             CloseLink: lambda process, command: self.network.close(process, command.link),
             e.Launch: GateLaws(self.env).launch,
-            e.Post: self._transfer,
-            e.OpenTransport: self._transfer,
-            e.ConnectTransport: self._transfer,
-            e.CloseTransport: self._transfer,
-            e.Drive: self._transfer,
+            **dict.fromkeys((e.Post, e.OpenTransport, e.ConnectTransport, e.CloseTransport, e.Drive), self._transfer),
             e.Exit: self._exit,
             Deliver: self._deliver,
+            DeliverTokens: self._deliver_tokens,
             End: self._end,
         }
 
@@ -212,9 +209,8 @@ class World:
         commands = self._handle(process, event, now)
         if self._record is not None:
             self._record(process, now, event, commands)
-        perform = self._perform
         for command in commands:
-            perform[type(command)](process, command)
+            self._perform[type(command)](process, command)
         for report in reports:
             if type(report) is e.StepFailed and not report.proven and process.is_alive:
                 self.env.fail("an unproven step ends the process", f"{process.identity} goes on after {event}")
@@ -341,6 +337,10 @@ class World:
             stream.gone = gone.reason
             self.env.counters["client gone"] += 1
             process.hand(gone)
+
+    def _deliver_tokens(self, process: Process, command: DeliverTokens) -> None:
+        for deliver in command.delivers():
+            self._deliver(process, deliver)
 
     def _deliver(self, process: Process, command: Deliver) -> None:
         stream = self.oracle.deliver(process.life, command)

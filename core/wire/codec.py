@@ -35,14 +35,18 @@ def _directions() -> dict[tuple[Role, Role], Any]:
     return table
 
 
-_decoders = {pair: msgspec.msgpack.Decoder(union) for pair, union in _directions().items()}
+_NUM_ROLES = max(Role) + 1
+#: by sender · roles + receiver, since a member of an enum is hashed slowly
+_decoders: list[msgspec.msgpack.Decoder[Any] | None] = [None] * (_NUM_ROLES * _NUM_ROLES)
+for (_sender, _receiver), _union in _directions().items():
+    _decoders[_sender * _NUM_ROLES + _receiver] = msgspec.msgpack.Decoder(_union)
 _peer_decoder = msgspec.msgpack.Decoder(Peer)
 _ERRORS = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 
 
 def may_link(sender: Role, receiver: Role) -> bool:
     """Whether processes of these roles have a link at all."""
-    return (sender, receiver) in _decoders
+    return _decoders[sender * _NUM_ROLES + receiver] is not None
 
 
 def encode_message(message: m.Message) -> bytes:
@@ -51,10 +55,11 @@ def encode_message(message: m.Message) -> bytes:
 
 def decode_message(body: bytes, sender: Role, receiver: Role) -> Any:
     """The message that `sender` said to `receiver`. Raises BadMessage."""
+    decoder = _decoders[sender * _NUM_ROLES + receiver]
+    if decoder is None:
+        raise BadMessage(f"no link from {sender.name} to {receiver.name}")
     try:
-        return _decoders[sender, receiver].decode(body)
-    except KeyError:
-        raise BadMessage(f"no link from {sender.name} to {receiver.name}") from None
+        return decoder.decode(body)
     except _ERRORS as error:
         raise BadMessage(f"no message from {sender.name} to {receiver.name}: {error}") from error
 

@@ -11,7 +11,7 @@ import msgspec
 
 from baton.core.errors import BadMessage
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 MAX_FRAME_BYTES = 64 << 20  #: larger frames are refused before they are decoded
 MAX_BATCH_BYTES = 1 << 20  #: of several messages in one frame; a larger one goes alone
 

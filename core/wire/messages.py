@@ -16,7 +16,7 @@ from baton.core.errors import Reason
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.wire.placement import PlacementReason
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import PromptScores, SampledToken
+from baton.core.wire.tokens import PromptScores, SampledToken, TokenRows
 
 #: What is counted on the wire: other numbers are no message. Sums and products of a few stay within 64 bits.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
@@ -281,9 +281,11 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Records(Message, frozen=True, tag=40):
-    """Executor → router: merged by request since the last ones."""
+    """Executor → router: what was added since the last ones, merged by request. Nearly all of it is one more token for
+    each of many requests, which brings nothing else: a row of `tokens`. Rows go before records."""
 
     records: tuple[Record, ...]
+    tokens: TokenRows = TokenRows()
 
 
 class RouterInventory(Message, frozen=True, tag=41):

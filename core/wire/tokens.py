@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+
+ROW = 5  #: numbers of a token that brings nothing else
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -22,6 +24,29 @@ class SampledToken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     choice: int
     token: int
     logprobs: TokenLogprobs | None = None
+
+
+class TokenRows(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tokens that bring nothing else, of many choices: each is a row of `ROW` numbers."""
+
+    packed: bytes = b""  #: int64[n, ROW]: request id, attempt, choice, offset, token
+
+    def __post_init__(self) -> None:
+        """Raises ValueError (a decoding error on the wire) when the last row is not whole."""
+        if len(self.packed) % (8 * ROW):
+            raise ValueError("tokens are no whole rows")
+
+    def __bool__(self) -> bool:
+        return bool(self.packed)
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, int, int]]:
+        numbers = iter(array("q", self.packed))
+        return zip(numbers, numbers, numbers, numbers, numbers, strict=True)
+
+
+def pack_rows(numbers: Iterable[int]) -> TokenRows:
+    """Of `ROW` numbers for each token, one row after the other."""
+    return TokenRows(array("q", numbers).tobytes())
 
 
 class PromptScores(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from baton.core.errors import Reason
-from baton.core.router.events import Arrive, ClientGone, End, RouterCommand, RouterEvent, StopAt
+from baton.core.router.events import Arrive, ClientGone, DeliverTokens, End, RouterCommand, RouterEvent, StopAt
 from baton.core.wire.sampling import SamplingParams
 from baton.services.router.api.ask import Ask
 from baton.services.router.api.ranges import at_most
@@ -68,6 +68,10 @@ class FrontEnd:
 
     def perform(self, command: RouterCommand) -> None:
         """Do what the machine says; never waits."""
+        if isinstance(command, DeliverTokens):
+            for deliver in command.delivers():
+                self.perform(deliver)
+            return
         stream = self._streams.get(command.request_id)
         if stream is None:
             return

@@ -12,7 +12,7 @@ from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated
 from baton.core.events import Received
 from baton.core.ids import Peer, Role
-from baton.core.router.events import Deliver, End
+from baton.core.router.events import Deliver, DeliverTokens, End
 from baton.core.router.machine import RouterCore
 from baton.core.router.streams import wire_id
 from baton.core.wire.messages import Roster
@@ -96,6 +96,7 @@ class Front:
         self._executors: tuple[Peer, ...] = ()
         self.process.metrics.add_gauges(self._gauges)
         self.process.driver.perform(Deliver, self.front.perform)
+        self.process.driver.perform(DeliverTokens, self.front.perform)
         self.process.driver.perform(End, self.front.perform)
         self.app = create_app(self.front, config, self._providers(), api_keys)
         self.server = HttpServer(self.app, self.front, config)

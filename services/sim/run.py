@@ -23,6 +23,7 @@ from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
+from baton.core.sim.fleet_run.world import FactsAlone, Recorder
 from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
@@ -86,12 +87,11 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
     with Stopping() as stopping:
-        run = simulate(scenario, load, shown, stopping=stopping)
+        run = simulate(scenario, load, shown, recorder=None if asked.steps else FactsAlone(), stopping=stopping)
         took_s = time.perf_counter() - began_at
-        found = [figures_of(scenario, run)]
-        if not stopping.is_asked:
-            found += _others(scenario, shown, stopping)
-    report = make_report(scenario, fleet, load.plan, run, over_runs(found) if len(found) > 1 else None)
+        others = [] if stopping.is_asked else _others(scenario, shown, stopping)
+    spread = over_runs([figures_of(scenario, run), *others]) if others else None
+    report = make_report(scenario, fleet, load.plan, run, spread)
     if scenario.title:
         console.print(escape(scenario.title), highlight=False, soft_wrap=True)
     show_report(report, run.facts, console)
@@ -102,7 +102,7 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
-        errors.print(f"baton sim: {_cut(report, len(found), scenario.seeds)}", highlight=False, soft_wrap=True)
+        errors.print(f"baton sim: {_cut(report, 1 + len(others), scenario.seeds)}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     return 0 if report.summary.counts.succeeded else EXIT_FAILED
 
@@ -129,11 +129,12 @@ def simulate(
     console: Console | None = None,
     *,
     label: str = "",
+    recorder: Recorder | None = None,
     stopping: Stopping | None = None,
 ) -> FleetRun:
     """One run; its progress on the console if there is one. Raises ServingError, Violation, StepUnknown."""
     parts = load_parts(scenario.parts, scenario.parts_settings)
-    run = partial(run_fleet, scenario.fleet(), load.requests, load.phases, scenario.seed, parts)
+    run = partial(run_fleet, scenario.fleet(), load.requests, load.phases, scenario.seed, parts, recorder)
     if stopping is not None:
         run = partial(run, is_stopped=lambda: stopping.is_asked)
     if console is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,8 @@ LIMIT_S = 1200.0
 AIM_RATIO = 1.0
 KINDS = ("chat text", "token ids")
 BATON, PEER = "baton unified", "dynamo unified"
+SIMULATOR_AIM_S, SIMULATOR_AIM_MIB = 60.0, 1024.0
+SIMULATOR_REQUESTS, SIMULATOR_REQUESTS_QUICK = 12_031, 1_200  #: of the trace; a part has its share of the time
 STALL_MS = 40.0  #: what Nagle's algorithm costs a request where it is not switched off
 
 
@@ -70,6 +73,24 @@ def bench_router(options: Options) -> Row:
     )
     is_met = all(ours <= theirs for ours, theirs in pairs.values()) and max(first_ms.values()) < STALL_MS
     return judged(asked, measured, is_met, rows=rows)
+
+
+def simulator(options: Options) -> Row:
+    limits = f"{SIMULATOR_AIM_S:.0f} s of one core and {SIMULATOR_AIM_MIB:.0f} MiB"
+    asked = f"Mooncake's conversation trace, 59 minutes, on 8 simulated executors in {limits}"
+    trace = Path(os.environ.get("BATON_DATA", "")) / "mooncake_conversation_trace.jsonl"
+    if not trace.is_file():
+        return cannot_run(asked, f"$BATON_DATA holds no {trace.name}")
+    flags = ["--requests", str(SIMULATOR_REQUESTS_QUICK)] if options.quick else []
+    try:
+        (row,) = report("simulator.py", "--only", "trace", "--trace", str(trace), *flags)
+    except TooBusy as error:
+        return cannot_run(asked, str(error))
+    share = SIMULATOR_REQUESTS_QUICK / SIMULATOR_REQUESTS if options.quick else 1.0
+    measured = f"{row['requests']:,} requests in {row['cpu_s']:.0f} s and {row['rss_mib']} MiB"
+    is_whole = row["succeeded"] == row["requests"]
+    is_met = is_whole and row["cpu_s"] <= share * SIMULATOR_AIM_S and row["rss_mib"] <= SIMULATOR_AIM_MIB
+    return judged(asked, measured, is_met, rows=[row])
 
 
 def hot_paths(_: Options) -> Row:

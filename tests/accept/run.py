@@ -58,6 +58,7 @@ ROWS: dict[str, Callable[[Options], Row]] = {
     "policy_coverage": policy_coverage.measure,
     "compose": suites.compose,
     "hot_paths": engines.hot_paths,
+    "simulator": engines.simulator,
     "bench_executor": engines.bench_executor,
     "bench_router": engines.bench_router,
     "ground_truth": ground_truth.measure,

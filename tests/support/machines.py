@@ -306,20 +306,29 @@ def send_to(rig: ExecutorRig, number: int, asked: m.Work, to: Peer = D, *, trans
     return rig.prefill(number, asked)
 
 
+def records_in(commands: Iterable[Any]) -> list[m.Record]:
+    """All that the Records among the commands say, one record for each row of tokens."""
+    found = []
+    for command in commands:
+        if isinstance(command, Send) and isinstance(command.message, m.Records):
+            for request_id, attempt, choice, offset, token in command.message.tokens:
+                sampled = (SampledToken(choice, token),)
+                found.append(m.Record(AttemptId(request_id, attempt), choice, offset, sampled))
+            found += command.message.records
+    return found
+
+
 def scores_told(commands: Iterable[Any]) -> list[tuple[AttemptId, int, int, PromptScores]]:
     """(attempt, choice, offset, scores) of the Records among the commands that have any."""
-    sent = [c.message for c in commands if isinstance(c, Send) and isinstance(c.message, m.Records)]
-    records = [record for message in sent for record in message.records]
+    records = records_in(commands)
     return [(r.id, r.choice, r.offset, r.prompt_scores) for r in records if r.prompt_scores is not None]
 
 
 def tokens_told(commands: Iterable[Any], number: int, choice: int = 0, attempt: int = 0) -> list[int]:
     """Tokens of one choice in the Records among the commands, by their offsets; a token said twice must be the same."""
     told: dict[int, int] = {}
-    for command in commands:
-        if isinstance(command, Send) and isinstance(command.message, m.Records):
-            for record in command.message.records:
-                if record.id == AttemptId(number, attempt) and record.choice == choice:
-                    for offset, token in enumerate(record.tokens, record.offset):
-                        assert told.setdefault(offset, token.token) == token.token
+    for record in records_in(commands):
+        if record.id == AttemptId(number, attempt) and record.choice == choice:
+            for offset, token in enumerate(record.tokens, record.offset):
+                assert told.setdefault(offset, token.token) == token.token
     return [told[offset] for offset in sorted(told)]

@@ -8,11 +8,11 @@ from baton.core.config import RouterConfig
 from baton.core.events import PeerDown, PeerUp, Received, Wake
 from baton.core.ids import AttemptId, Life, Peer
 from baton.core.kv.block_hash import hash_chain
-from baton.core.router.events import Arrive, ClientGone, Deliver, End, StopAt
+from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
 from baton.core.router.machine import RouterCore
 from baton.core.wire import messages as m
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import PromptScores
+from baton.core.wire.tokens import PromptScores, pack_rows
 from tests.support.expect import messages
 from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, D, P, packed, prompt, root_of, sampled
 
@@ -39,6 +39,9 @@ class RouterRig:
         for command in out:
             if isinstance(command, Deliver):
                 self._deliver(command)
+            elif isinstance(command, DeliverTokens):
+                for deliver in command.delivers():
+                    self._deliver(deliver)
             elif isinstance(command, End):
                 assert command.request_id not in self.ends, "a second end"
                 self.ends[command.request_id] = command
@@ -106,6 +109,11 @@ class RouterRig:
         """An executor's record."""
         record = m.Record(work_id, choice, offset, sampled(*tokens), finish, prompt_scores=scores)
         return self.hear(peer, m.Records((record,)))
+
+    def say_rows(self, peer: Peer, *rows: tuple[AttemptId, int, int, int]) -> list[Any]:
+        """An executor's plain tokens: (attempt, choice, offset, token)."""
+        numbers = [number for work_id, *rest in rows for number in (*work_id, *rest)]
+        return self.hear(peer, m.Records((), pack_rows(numbers)))
 
     def fail(self, work_id: AttemptId, reason: Any, peer: Peer = D) -> list[Any]:
         return self.hear(peer, m.AttemptFailed(work_id, reason))

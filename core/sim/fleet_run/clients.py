@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, Phase, RequestFacts
-from baton.core.router.events import Arrive, ClientGone, Deliver, End
+from baton.core.metrics.facts import UNKNOWN, Failure, Phase, RequestFacts, TokenChunks
+from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End
 from baton.core.sim.fleet_run.process import LoopProcess
 from baton.core.sim.fleet_run.request import SimRequest
 from baton.core.sim.fleet_run.world import FleetWorld
@@ -60,7 +60,7 @@ class _Open:
         self.num_input_tokens = num_input_tokens  #: with what it repeats
         self.due = due
         self.sent_s = sent_s
-        self.chunks: list[Chunk] = []
+        self.chunks = TokenChunks()
 
 
 class Clients:
@@ -92,9 +92,14 @@ class Clients:
 
     def heard(self, process: LoopProcess, command: Any) -> None:
         """A router says something to a client."""
-        if type(command) is Deliver:
-            now = process.env.time.now - self.began_at
-            self._open[command.request_id - 1].chunks.append(Chunk(now, 0, len(command.tokens)))
+        now = process.env.time.now - self.began_at
+        if type(command) is DeliverTokens:
+            for request_id in command.numbers[::4]:
+                chunks = self._open[request_id - 1].chunks
+                chunks.times.append(now)
+                chunks.counts.append(1)
+        elif type(command) is Deliver:
+            self._open[command.request_id - 1].chunks.add(now, len(command.tokens))
         else:
             self._end(command)
 
@@ -194,7 +199,7 @@ class Clients:
 
 def _facts(opened: _Open, end: End | None, now: float) -> RequestFacts:
     """Without an end: it is cut short by the end of the run."""
-    request, due, chunks = opened.request, opened.due, tuple(opened.chunks)
+    request, due, chunks = opened.request, opened.due, opened.chunks
     error = Reason.ABORTED if end is None else end.error
     is_cancelled = end is None or (error is Reason.ABORTED and request.cancel_after_s is not None)
     failure, status = _failure(error, bool(chunks), is_cancelled)
@@ -204,12 +209,12 @@ def _facts(opened: _Open, end: End | None, now: float) -> RequestFacts:
         sent_s=opened.sent_s,
         headers_s=chunks[0].time_s if chunks else None,
         first_event_s=chunks[0].time_s if chunks else None,
-        chunks=chunks,
+        chunks=chunks or (),
         done_s=now,
         status=status,
         num_input_tokens=opened.num_input_tokens,
         num_cached_tokens=UNKNOWN if end is None else end.num_cached_tokens,
-        num_output_tokens=sum(chunk.num_tokens for chunk in chunks),
+        num_output_tokens=sum(chunks.counts),
         finish_reason="length" if error is None else "",
         is_cancelled=is_cancelled,
         is_cut_short=end is None,

@@ -8,7 +8,7 @@ from typing import Any
 from baton.core.events import ConnectLink, Note, Span, Wake
 from baton.core.executor import events as e
 from baton.core.ids import Peer, Role
-from baton.core.router.events import Deliver, End
+from baton.core.router.events import Deliver, DeliverTokens, End
 from baton.core.session.machine import Transmit
 from baton.core.session.node import CloseLink, Node, OpenLink
 from baton.core.sim.env import Env, Violation
@@ -52,6 +52,22 @@ class Recorder:
         self.notes.append(said)
 
 
+class FactsAlone(Recorder):
+    """Keeps nothing: the facts of the requests are enough."""
+
+    def step(self, record: StepRecord) -> None:
+        """Not kept."""
+
+    def piece(self, record: PieceRecord) -> None:
+        """Not kept."""
+
+    def span(self, process: str, span: Span) -> None:
+        """Not kept."""
+
+    def note(self, time_s: float, process: str, note: Note) -> None:
+        """Not kept."""
+
+
 class FleetWorld:
     """One run. `heard` gets what routers say to clients."""
 
@@ -82,6 +98,7 @@ class FleetWorld:
             e.Drive: self._transfer,
             e.Exit: self._exit,
             Deliver: heard,
+            DeliverTokens: heard,
             End: heard,
         }
 

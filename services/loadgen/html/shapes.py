@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -70,7 +71,7 @@ class Shapes(msgspec.Struct, frozen=True, kw_only=True):
 def shapes(facts: Iterable[RequestFacts]) -> Shapes:
     rows = measured(facts)
     found = values(figures(row) for row in rows if is_success(row))
-    found["schedule_lag_s"] = [lag for row in rows if (lag := schedule_lag(row)) is not None]
+    found["schedule_lag_s"] = array("d", [lag for row in rows if (lag := schedule_lag(row)) is not None])
     failed = [row for row in rows if failure_of(row) is not None]
     return Shapes(
         distributions={name: shape(found[name]) for name in UNITS if found[name]},

@@ -10,7 +10,19 @@ from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from baton.core.wire.tokens import SampledToken
 from tests.support.expect import messages, only, says, the
-from tests.support.machines import ROUTER, D, P, decoder, prefiller, prompt, send_to, tokens_told, unified, work
+from tests.support.machines import (
+    ROUTER,
+    D,
+    P,
+    decoder,
+    prefiller,
+    prompt,
+    records_in,
+    send_to,
+    tokens_told,
+    unified,
+    work,
+)
 
 
 def first_tokens(*tokens: int) -> tuple[SampledToken, ...]:
@@ -119,7 +131,7 @@ def test_g7_unified_choices_share_the_prompt_too(num_tokens):
 def test_g7_a_resumed_choice_keeps_its_index():
     rig = unified()
     out = rig.run(1, work([*prompt(10), 7, 8], prior=2, first_choice=2, max_tokens=4)) + rig.finish_steps()
-    records = [record for message in messages(out, m.Records) for record in message.records]
+    records = records_in(out)
     assert {record.choice for record in records} == {2}
     assert records[0].offset == 2
     assert len(tokens_told(out, 1, 2)) == 2

@@ -18,6 +18,7 @@ from tests.support.machines import (
     decoder,
     prefiller,
     prompt,
+    records_in,
     sampled,
     send_to,
     tokens_told,
@@ -28,27 +29,23 @@ from tests.support.machines import (
 END = 1_000_100  #: what sequence 1 samples for choice 0
 
 
-def records(commands):
-    return [record for message in messages(commands, m.Records) for record in message.records]
-
-
 def test_g1_records_carry_attempt_and_offset_and_decode_says_the_first_token_again():
     rig = prefiller()
     send_to(rig, 1, work(prompt(8)))
-    of_writer = records(rig.step_done())
+    of_writer = records_in(rig.step_done())
     assert [(r.id, r.offset, len(r.tokens)) for r in of_writer] == [(AttemptId(1, 0), 0, 1)]
 
     rig = decoder()
     rig.decode(1, work(prompt(8)), P)
     rig.hear(P, m.ChunkLanded(1, 0))
-    of_reader = records(rig.hear(P, m.Sealed(1, 1, of_writer[0].tokens)))
+    of_reader = records_in(rig.hear(P, m.Sealed(1, 1, of_writer[0].tokens)))
     assert [(r.offset, r.tokens) for r in of_reader] == [(0, of_writer[0].tokens)]
 
 
 def test_g1_a_resumed_attempt_counts_offsets_from_the_clients_prompt():
     rig = unified()
     out = rig.run(1, work([*prompt(8), 5, 6, 7], prior=3, max_tokens=5), attempt=1) + rig.finish_steps()
-    assert [(r.id.attempt, r.offset, r.finish) for r in records(out)] == [(1, 3, ""), (1, 4, "length")]
+    assert [(r.id.attempt, r.offset, r.finish) for r in records_in(out)] == [(1, 3, ""), (1, 4, "length")]
 
 
 def test_g2_a_stop_ends_the_choice_at_once():
@@ -80,7 +77,7 @@ def test_g6_and_rtr_02_an_end_at_the_first_token_sends_and_activates_nothing(ask
     send_to(rig, 1, work(prompt(8), **asked))
     out = rig.step_done()
     assert only(out, m.Sealed, Post, m.TransferClosed) == [says("decode", m.TransferClosed, transfer_id=1, reason=None)]
-    assert [r.finish for r in records(out)] == ["length" if asked["max_tokens"] == 1 else "stop"]
+    assert [r.finish for r in records_in(out)] == ["length" if asked["max_tokens"] == 1 else "stop"]
     assert rig.books() == before
 
 
@@ -100,7 +97,7 @@ def test_rtr_02_exactly_as_many_tokens_as_were_asked_for(max_tokens, stop, told)
     rig = unified()
     out = rig.run(1, work(prompt(8), max_tokens=max_tokens, stop=stop)) + rig.finish_steps()
     assert len(tokens_told(out, 1)) == told
-    assert [r.finish for r in records(out) if r.finish] == ["stop" if stop else "length"]
+    assert [r.finish for r in records_in(out) if r.finish] == ["stop" if stop else "length"]
 
 
 def test_a_token_after_the_end_that_was_already_launched_is_not_told():
@@ -118,10 +115,10 @@ def test_g5_no_step_waits_for_a_reader_and_the_outbox_is_merged():
     rig.run(1, work(prompt(8), max_tokens=6))
     rig.down(ROUTER)
     out = rig.finish_steps()
-    assert records(out) == []
+    assert records_in(out) == []
     assert rig.core.quiescent()
     out = rig.up(ROUTER)
-    (record,) = records(out)
+    (record,) = records_in(out)
     assert (record.offset, len(record.tokens), record.finish) == (0, 6, "length")
 
 
@@ -130,12 +127,12 @@ def test_g5_a_reconnecting_router_names_the_offset_that_it_lacks_and_gets_the_re
     rig.run(1, work(prompt(8), max_tokens=6))
     rig.step_done()
     lost = rig.step_done()
-    assert len(records(lost)) == 1
+    assert len(records_in(lost)) == 1
     rig.down(ROUTER)
     rig.step_done()
     rig.up(ROUTER)
     out = rig.hear(ROUTER, m.RouterInventory(((AttemptId(1, 0), ((0, 1),)),)))
-    assert [(r.offset, len(r.tokens)) for r in records(out)] == [(1, 2)]
+    assert [(r.offset, len(r.tokens)) for r in records_in(out)] == [(1, 2)]
 
 
 def test_g5_what_a_reconnecting_router_does_not_name_is_aborted():
@@ -205,7 +202,7 @@ def test_rtr_07_an_old_attempt_and_its_next_one_may_be_here_at_once_and_do_not_m
     rig.run(1, work(prompt(8), max_tokens=3), attempt=1)
     rig.abort(1)
     out = rig.finish_steps()
-    assert {r.id.attempt for r in records(out)} == {1}
+    assert {r.id.attempt for r in records_in(out)} == {1}
     assert len(tokens_told(out, 1, attempt=1)) == 3
     assert rig.books() == before
 
@@ -246,5 +243,5 @@ def test_g8_a_resumed_attempt_receives_only_its_prompt_and_goes_on_where_the_cli
     rig.decode(1, asked, P, attempt=1)
     rig.hear(P, m.ChunkLanded(1, 0))
     out = rig.hear(P, m.Sealed(1, 1, sampled(7))) + rig.finish_steps()
-    assert [r.offset for r in records(out)] == [2, 3, 4]
-    assert records(out)[-1].finish == "length"
+    assert [r.offset for r in records_in(out)] == [2, 3, 4]
+    assert records_in(out)[-1].finish == "length"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from baton.core.executor import events as ev
+from baton.core.executor.bandwidth import PairWindow
 from baton.core.executor.pace import DECODE_MEMORY, Line, StepPace
 from baton.core.ids import Role
 from baton.core.wire import messages as m
@@ -23,8 +24,7 @@ class Step:
 
     def __init__(self, num_decodes: int, num_prompt_tokens: int) -> None:
         self.num_decodes = num_decodes
-        self.plan = self
-        self.num_tokens = num_decodes + num_prompt_tokens
+        self.num_prompt_tokens = num_prompt_tokens
 
 
 def measured(fixed_s: float, token_s: float, decode_s: float, each_s: float, noise: float = 0.05) -> StepPace:
@@ -148,7 +148,9 @@ def test_r1_nothing_is_said_before_anything_was_measured():
 
 def test_r1_a_transfer_that_takes_no_time_is_told_as_fast_as_can_be_said():
     rig = unified()
-    rig.state.transfer_pace.bytes_per_s, rig.state.transfer_pace.us = 1e300, 1e300
+    rig.state.transfer_pace.window = window = PairWindow(1)
+    window.landed(window.sent(1 << 20, 0.0, True), 1e-15)
+    window.landed(window.sent(1, 1.0, True), 1e18)  # and another, at the same rate, for ever
     told = StepPace().message(rig.state)
     assert (told.transfer_bytes_per_s, told.transfer_us) == (m.MAX_MEASURE, m.MAX_MEASURE)
     decode_message(encode_message(told), Role.UNIFIED, Role.SCHEDULER)

@@ -118,7 +118,7 @@ def test_values_are_pooled_by_figure_without_the_undefined_ones():
     assert len(pooled["itl_s"]) == 20
     assert pooled["ttft_s"] == pytest.approx([0.1, 0.2])
     assert pooled["tpot_s"] == pytest.approx([0.01])
-    assert pooled["output_tokens"] == [21.0, 1.0]
+    assert list(pooled["output_tokens"]) == [21.0, 1.0]
 
 
 def test_ldg_02_an_answer_in_one_piece_has_an_end_and_no_times_within():

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from baton.core.errors import Reason
 from baton.core.events import Note
 from baton.core.ids import AttemptId, Peer, Role
-from baton.core.router.events import Deliver, End
+from baton.core.router.events import Deliver, DeliverTokens, End
 from baton.core.router.streams import part_id, wire_id
 from baton.core.wire import messages as m
+from baton.core.wire.tokens import SampledToken
 from tests.support.expect import like, messages, only, says, the
 from tests.support.machines import ROUTER, SCHEDULER, D, P
 from tests.support.routing import RouterRig
@@ -265,3 +266,47 @@ def test_h10_the_closing_line_says_when_each_stage_was_reached_on_the_hosts_cloc
         "attempts": 1,
     }
     assert rig.core.unfinished() == []
+
+
+def test_plain_tokens_of_many_requests_are_delivered_in_one_command():
+    rig = RouterRig()
+    ids = [rig.start(number) for number in (1, 2, 3)]
+    for work_id in ids:
+        rig.say(P, work_id, 0, 5)
+        rig.say(D, work_id, 1, 6)
+    out = rig.say_rows(D, *[(work_id, 0, 2, 7) for work_id in ids])
+    assert [deliver.request_id for deliver in the(out, DeliverTokens).delivers()] == [1, 2, 3]
+    assert list(rig.answers.values()) == [[5, 6, 7]] * 3
+
+
+def test_a_row_of_an_old_attempt_is_dropped_and_aborted():
+    rig = RouterRig()
+    work_id = rig.start(1)
+    rig.say(P, work_id, 0, 5)
+    rig.say(D, work_id, 1, 6)
+    rig.fail(work_id, Reason.PREEMPTED)
+    assert only(rig.say_rows(D, (work_id, 0, 2, 7)), DeliverTokens, Deliver, m.Abort) == [says("decode", m.Abort)]
+    assert rig.answers[1, 0] == [5, 6]
+
+
+@given(st.data())
+def test_rows_do_what_the_records_of_the_same_tokens_do(data):
+    """Doubled, early, of others than the home: all but how many commands it takes to say it."""
+    by_records, by_rows = RouterRig(), RouterRig()
+    for rig in (by_records, by_rows):
+        for number in (1, 2):
+            rig.start(number, num_choices=2, max_tokens=40)
+    ids = [submit.id for submit in by_rows.submits[:2]]
+    steps = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 6), st.sampled_from((P, D)))
+    for request, choice, offset, peer in data.draw(st.lists(steps, max_size=30)):
+        after_s = 0.25
+        by_records.wake(after_s)
+        by_rows.wake(after_s)
+        token = 100 * choice + offset
+        by_records.hear(peer, m.Records((m.Record(ids[request], choice, offset, (SampledToken(choice, token),)),)))
+        by_rows.say_rows(peer, (ids[request], choice, offset, token))
+        assert by_records.answers == by_rows.answers
+    for number in (1, 2):
+        lines = [the(rig.gone(number), Note).numbers for rig in (by_records, by_rows)]
+        assert lines[0] == lines[1]
+        assert by_records.ends[number] == by_rows.ends[number]

@@ -16,7 +16,7 @@ from baton.core.wire import messages as m
 from baton.core.wire.codec import decode_message, decode_peer, encode_message, encode_peer, may_link
 from baton.core.wire.placement import PlacementReason
 from baton.core.wire.sampling import SamplingParams
-from baton.core.wire.tokens import SampledToken, TokenLogprobs, pack_scores
+from baton.core.wire.tokens import SampledToken, TokenLogprobs, pack_rows, pack_scores
 from tests.support.machines import D, P, packed, prompt, work
 
 ID, P_LIFE, D_LIFE = AttemptId(2**62, 3), P.life, D.life
@@ -52,6 +52,7 @@ EVERY: list[tuple[Role, Role, m.Message]] = [
     (X, S, m.Pace(10.5, 400.0, 900.0, 300.0, 1e9)),
     (DEC, R, m.Records((RECORD,))),
     (DEC, R, m.Records((m.Record(ID, 0, 0, (TOKEN,), "", 0, SCORES),))),
+    (DEC, R, m.Records((RECORD,), pack_rows([2**62, 3, 1, 4, 7, 5, 0, 0, 2, 9]))),
     (R, DEC, m.RouterInventory(((ID, ((0, 4), (1, 0))),))),
     (DEC, R, m.Holding((ID,))),
     (R, X, m.Stop(ID, 1, 4)),
@@ -184,3 +185,12 @@ def test_the_life_of_a_peer_is_its_name_and_epoch():
 def test_rtr_02_one_predicate_says_where_an_answer_ends(token, number, finish):
     sampling = SamplingParams(4, min_tokens=2, stop_token_ids=(5,))
     assert sampling.finish(token, number) == finish
+
+
+def test_rows_of_tokens_are_read_as_they_were_written_and_only_whole():
+    rows = [(2**62, 3, 1, 4, 7), (5, 0, 0, 2, 9)]
+    message = m.Records((), pack_rows(number for row in rows for number in row))
+    assert list(decode_message(encode_message(message), DEC, R).tokens) == rows
+    short = msgpack.packb([*raw(message)[:2], [message.tokens.packed[:-8]]])
+    with pytest.raises(BadMessage, match="whole rows"):
+        decode_message(short, DEC, R)
