@@ -61,7 +61,7 @@ class GateLaws:
         self._env.counters["steps of prompts, where steps alternate"] += 1
         if life.had_prompts and num_ran < state.config.protect_steps and state.config.protect == "fixed":
             self._env.counters["protections that ended early"] += 1
-            if not _must_fire(state, life, chunks):
+            if not _must_fire(state, life, chunks, _prompts_after(state, command.plan.step_id)):
                 self._env.fail("decode is protected", f"{process.identity}: {num_ran} steps ran before {command.plan}")
         life.decode_steps, life.had_prompts = [], True
         for item in chunks:
@@ -82,11 +82,13 @@ class GateLaws:
             self._env.fail("nobody is kept back for ever", f"{process.identity}: {group.work_id} waits since {since}")
 
 
-def _must_fire(state: Any, life: _Life, chunks: list[StepItem]) -> bool:
-    """Whether a bound may have held at the decision for these parts of prompts."""
+def _must_fire(state: Any, life: _Life, chunks: list[StepItem], later: set[int]) -> bool:
+    """Whether a bound may have held at the decision for these parts of prompts. `later`: sequences of whose prompts a
+    part was launched after it, in the same turn."""
     config, now = state.config, state.now
     mine = {item.seq_id for item in chunks}
-    batch = [s for s in state.running.values() if s.seq_id not in mine and s.group.marks.at.get("activated") != now]
+    new = mine | later
+    batch = [s for s in state.running.values() if s.seq_id not in new and s.group.marks.at.get("activated") != now]
     if len(batch) < config.hold_batch_low or not any(s.can_decode for s in batch):
         return True
     if not any(_has_room(state, s) for s in batch):
@@ -100,6 +102,12 @@ def _must_fire(state: Any, life: _Life, chunks: list[StepItem]) -> bool:
     pool = state.memory.pool
     own = sum(len(state.sequences[seq_id].block_ids) for seq_id in mine)
     return bool(rests) and pool.num_blocks - pool.num_free + own > config.hold_kv_high * pool.num_blocks
+
+
+def _prompts_after(state: Any, step_id: int) -> set[int]:
+    """Sequences of whose prompts a part is in a later step."""
+    items = [item for step in state.steps if step.plan.step_id > step_id for item in step.plan.items]
+    return {item.seq_id for item in items if _work_of(state, item).num_tokens > item.start}
 
 
 def _has_room(state: Any, sequence: Any) -> bool:
