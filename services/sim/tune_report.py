@@ -62,7 +62,7 @@ def show(of: Tuned, console: Console) -> None:
     table = table_of(of)
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in table.columns:
-        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
+        shown.add_column(escape(head.title), justify="right" if head.is_number else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*map(escape, row))
     console.print(shown)
