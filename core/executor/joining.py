@@ -28,12 +28,12 @@ class Arrival(NamedTuple):
 class Joining:
     """Who waits, in the order of landing, and how the next decode step has grown already."""
 
-    __slots__ = ("num_joined", "num_steps", "waiting")
+    __slots__ = ("joined", "num_steps", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[int, Arrival] = {}  #: by seq_id
         self.num_steps = 0  #: decode steps launched
-        self.num_joined = 0  #: sequences that joined since the last one
+        self.joined: set[int] = set()  #: by seq_id, who joined since the last one
 
 
 def arrive(state: ExecutorState, sequence: Sequence) -> None:
@@ -46,12 +46,13 @@ def admit(state: ExecutorState) -> None:
     joining = state.joining
     if not joining.waiting:
         return
-    allowed = max(1, int(state.config.join_share * (len(state.running) - joining.num_joined)))
-    allowed = max(allowed, _needed(state)) - joining.num_joined
+    num_joined = _num_joined(state)
+    allowed = max(1, int(state.config.join_share * (len(state.running) - num_joined)))
+    allowed = max(allowed, _needed(state, num_joined)) - num_joined
     for arrival in list(islice(joining.waiting.values(), max(0, allowed))):
         sequence = arrival.sequence
         del joining.waiting[sequence.seq_id]
-        joining.num_joined += 1
+        joining.joined.add(sequence.seq_id)
         activate(state, sequence)
 
 
@@ -68,7 +69,7 @@ def note_launch(state: ExecutorState, num_decodes: int) -> None:
     """A step was committed."""
     if num_decodes:
         state.joining.num_steps += 1
-        state.joining.num_joined = 0
+        state.joining.joined.clear()
 
 
 def wake_at(state: ExecutorState) -> float | None:
@@ -77,11 +78,16 @@ def wake_at(state: ExecutorState) -> float | None:
     return None if first is None else first.landed_at + state.config.join_max_ms / 1e3
 
 
-def _needed(state: ExecutorState) -> int:
+def _num_joined(state: ExecutorState) -> int:
+    """How many are new in the next decode step. Who has ended since takes nobody's place."""
+    return sum(seq_id in state.running for seq_id in state.joining.joined)
+
+
+def _needed(state: ExecutorState, num_joined: int) -> int:
     """How many must be new in the next decode step, those that joined already included, so that by even steps nobody is
     kept too long."""
-    joining, needed = state.joining, 0
-    for number, arrival in enumerate(joining.waiting.values(), joining.num_joined + 1):
+    needed = 0
+    for number, arrival in enumerate(state.joining.waiting.values(), num_joined + 1):
         needed = max(needed, ceil(number / (_steps_left(state, arrival) + 1)))
     return needed
 

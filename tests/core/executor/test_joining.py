@@ -132,6 +132,19 @@ def test_w10_what_ends_before_it_joins_is_gone():
     assert rig.books() == before
 
 
+def test_w10_who_joined_and_ended_before_a_step_takes_nobodys_place():
+    rig = pacing()
+    land(rig, 1)
+    land(rig, 2)  # joins while the step of 1 is with the device
+    assert not rig.state.joining.waiting
+    rig.abort(2)
+    rig.abort(1)
+    land(rig, 3)
+    rig.step_done()
+    assert not rig.state.joining.waiting
+    assert [s.group.work_id.request_id for s in rig.state.steps[-1].sequences] == [3]
+
+
 def test_w10_and_g7_choices_of_one_request_join_one_by_one_too():
     rig = pacing()
     rig.is_checked = True
