@@ -39,6 +39,12 @@ class Received(msgspec.Struct, frozen=True, tag=103):
     message: Any
 
 
+class Several(msgspec.Struct, frozen=True, tag=104):
+    """What has come while the process was busy, in order: one turn for all of it. Never holds another one."""
+
+    events: tuple[Any, ...]
+
+
 class Send(msgspec.Struct, frozen=True, tag=110):
     """Say this to the peer in the current session; dropped if there is none (the next one starts with inventories)."""
 
@@ -90,13 +96,24 @@ class Span(msgspec.Struct, frozen=True, tag=114):
     attempt: int = 0
 
 
+def each_of(event: Any) -> tuple[Any, ...]:
+    """The events of one turn, in order."""
+    return event.events if type(event) is Several else (event,)
+
+
+def one_of(events: Sequence[Any]) -> Any:
+    """One event of one or more, to be taken in one turn."""
+    return events[0] if len(events) == 1 else Several(tuple(events))
+
+
 class Machine(Protocol):
     """One of the four deciding machines."""
 
     next_wake: float | None
 
     def handle(self, event: Any, now: float) -> Sequence[Any]:
-        """Apply one event and return what must be done, in order. Never raises for what a peer or client did."""
+        """Apply one event, or `Several`, and return what must be done, in order. Never raises for what a peer or client
+        did."""
         ...
 
     def check_invariants(self) -> None:

@@ -15,17 +15,23 @@ import msgspec
 
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.errors import ServingError
-from baton.core.events import ConnectLink, DropLink, Wake
+from baton.core.events import ConnectLink, DropLink, Several, Wake
 from baton.core.executor.events import ExecutorEvent
 from baton.core.ids import Peer
 from baton.core.layout import KvLayout
 from baton.core.router.events import RouterEvent
 from baton.core.session.node import FrameArrived, LinkFull, LinkGone, Node
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_RECORD_BYTES = 1 << 28
 
 NodeEvent = Wake | ConnectLink | DropLink | FrameArrived | LinkFull | LinkGone | ExecutorEvent | RouterEvent
+
+
+class SeveralEvents(msgspec.Struct, frozen=True, tag=104):
+    """`Several` as a journal's reader sees it: typed."""
+
+    events: tuple[NodeEvent, ...]
 
 
 class BadJournal(ServingError):
@@ -62,7 +68,7 @@ class Readable(Protocol):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_event_decoder = msgspec.msgpack.Decoder(NodeEvent)
+_event_decoder = msgspec.msgpack.Decoder(NodeEvent | SeveralEvents)
 _header_decoder = msgspec.msgpack.Decoder(JournalHeader)
 
 
@@ -102,9 +108,10 @@ def _turns(unpacker: Any) -> Iterator[Turn]:
 def decode_event(data: bytes) -> Any:
     """Raises BadJournal."""
     try:
-        return _event_decoder.decode(data)
+        event = _event_decoder.decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise BadJournal(f"no event: {error}") from error
+    return Several(event.events) if type(event) is SeveralEvents else event
 
 
 class Difference(NamedTuple):

@@ -107,13 +107,7 @@ ThreadEvent = (
 )
 
 
-class Several(msgspec.Struct, frozen=True, tag=10):
-    """What the threads said while the loop was busy, in order: one turn for all of it."""
-
-    events: tuple[ThreadEvent, ...]
-
-
-ExecutorEvent = ThreadEvent | Several | Drain
+ExecutorEvent = ThreadEvent | Drain
 
 
 # ---- commands

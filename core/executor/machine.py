@@ -11,7 +11,7 @@ from typing import Any
 
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Span, Wake
+from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Span, Wake, each_of
 from baton.core.executor import (
     checks,
     gate,
@@ -53,13 +53,13 @@ class ExecutorCore:
         self._messages = self._message_table()
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Apply one event; returns the commands in order. After Exit it returns nothing any more."""
+        """Apply what has come; returns the commands in order. After Exit it returns nothing any more."""
         state = self.state
         if state.stopped:
             return []
         state.now = now
         state.out = []
-        for happened in event.events if type(event) is ev.Several else (event,):
+        for happened in each_of(event):
             self._apply(happened)
             if state.stopped:
                 self._flush()

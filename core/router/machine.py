@@ -9,7 +9,7 @@ from typing import Any
 
 from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import Note, PeerDown, PeerUp, Received, Wake
+from baton.core.events import Note, PeerDown, PeerUp, Received, Wake, each_of
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.router import attempts
 from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
@@ -28,10 +28,16 @@ class RouterCore:
         self.next_wake: float | None = None
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Apply one event; returns the commands in order."""
+        """Apply what has come; returns the commands in order."""
         state = self.state
         state.now = now
         state.out = []
+        for happened in each_of(event):
+            self._apply(happened)
+        self._set_wake()
+        return state.out
+
+    def _apply(self, event: Any) -> None:
         match event:
             case Received():
                 self._on_received(event.peer, event.message)
@@ -49,8 +55,6 @@ class RouterCore:
                 self._on_wake()
             case _:
                 raise InvariantViolated(f"a router has no event {type(event).__name__}")
-        self._set_wake()
-        return state.out
 
     def check_invariants(self) -> None:
         """Raises InvariantViolated when streams and legs disagree."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from baton.core.config import SchedulerConfig
 from baton.core.errors import InvariantViolated, Reason
-from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.events import Note, PeerDown, PeerUp, Received, Send, Wake, each_of
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.scheduler.executors import Executor
 from baton.core.scheduler.fleet import Fleet
@@ -46,9 +46,15 @@ class SchedulerCore:
         self.counters: dict[str, int] = {}
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Apply one event; returns the commands in order."""
+        """Apply what has come; returns the commands in order."""
         self._now = now
         self._out = []
+        for happened in each_of(event):
+            self._apply(happened)
+        self._finish_turn()
+        return self._out
+
+    def _apply(self, event: Any) -> None:
         match event:
             case Received():
                 self._on_received(event.peer, event.message)
@@ -60,8 +66,6 @@ class SchedulerCore:
                 pass
             case _:
                 raise InvariantViolated(f"a scheduler has no event {type(event).__name__}")
-        self._finish_turn()
-        return self._out
 
     def check_invariants(self) -> None:
         """Raises RuntimeError or InvariantViolated when the books do not balance."""
@@ -165,6 +169,8 @@ class SchedulerCore:
         if message.id in self._arrivals:
             return
         is_first = message.id.attempt == 0 and not message.work.num_prior
+        if is_first and len(self._arrivals) >= self.config.max_queued:
+            self._walk()  # of what came in this turn, some may have a place
         if is_first and len(self._arrivals) >= self.config.max_queued:
             self._refuse(peer.name, message.id, Reason.QUEUE_FULL, queued=len(self._arrivals))
             return
@@ -307,8 +313,7 @@ class SchedulerCore:
         self._expire()
         self._fail_alone()
         self._prefixes.expire(self._now)
-        for life, message in self._placer.walk(self._now):
-            self._tell_life(life, message)
+        self._walk()
         self._out.extend(self._prefixes.take())
         self._out.extend(self._placer.waits.take())
         self._watch_absence()
@@ -320,6 +325,10 @@ class SchedulerCore:
         if since:
             wakes.append(min(since) + self.config.absent_s)
         self.next_wake = min(wakes) if wakes else None
+
+    def _walk(self) -> None:
+        for life, message in self._placer.walk(self._now):
+            self._tell_life(life, message)
 
     def _expire(self) -> None:
         for handle in self._arrivals.deadlines.due(self._now):

@@ -13,11 +13,23 @@ from typing import Any
 import msgspec
 
 from baton.core.errors import BadMessage, InvariantViolated
-from baton.core.events import ConnectLink, DropLink, Machine, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.events import (
+    ConnectLink,
+    DropLink,
+    Machine,
+    Note,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    Wake,
+    each_of,
+    one_of,
+)
 from baton.core.ids import Peer
 from baton.core.session.machine import Down, Heard, LinkTiming, Outcome, Rejected, Session, Transmit, Up
 from baton.core.wire.codec import decode_message, encode_message, may_link
-from baton.core.wire.frames import decode_frame
+from baton.core.wire.frames import Beat, Data, decode_frame
 
 
 class FrameArrived(msgspec.Struct, frozen=True, tag=130):
@@ -67,6 +79,7 @@ class Node:
         self._numbers = count(1)  #: of hellos and sessions
         self._epochs: dict[str, int] = {}  #: peer name → newest epoch that was up
         self._said: dict[str, list[bytes]] = {}  #: by link: what the machine said in this turn, encoded and not sent
+        self._heard: list[Any] = []  #: events of this turn that the machine is still to take, in one turn of its own
         self._wakes: dict[str, float] = {}  #: by link: when its session wants a wake, if it does
         self._first_wake: float | None = None  #: of all of these
         self._events: dict[type, Callable[[Any, float, list[Any]], None]] = {
@@ -74,22 +87,35 @@ class Node:
             LinkFull: lambda event, now, out: self._lost(event.link, "the link is full", now, out),
             LinkGone: lambda event, now, out: self._lost(event.link, "the peer is gone", now, out),
             Wake: lambda _, now, out: self._wake(now, out),
-            ConnectLink: lambda event, now, out: self._perform([event], now, out),
-            DropLink: lambda event, now, out: self._perform([event], now, out),
+            ConnectLink: self._link,
+            DropLink: self._link,
         }
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Apply one event of the driver (or of the machine's own I/O) and return all commands, in order."""
+        """Apply what has come to the driver (of sockets, timers or the machine's own I/O) and return all commands, in
+        order. All that reaches the machine is one turn of it, unless a session begins or ends in between."""
         out: list[Any] = []
-        own = self._events.get(type(event))
-        if own is None:
-            self._perform(self.machine.handle(event, now), now, out)
-        else:
-            own(event, now, out)
+        for happened in each_of(event):
+            own = self._events.get(type(happened))
+            if own is None:
+                self._heard.append(happened)
+            else:
+                own(happened, now, out)
+        self._run_machine(now, out)
         for link in list(self._said):
             self._send_said(self._sessions[link], out)
         self._set_wake()
         return out
+
+    def _link(self, event: ConnectLink | DropLink, now: float, out: list[Any]) -> None:
+        self._run_machine(now, out)
+        self._perform([event], now, out)
+
+    def _run_machine(self, now: float, out: list[Any]) -> None:
+        """The machine takes what was heard so far, and its answers are performed."""
+        if self._heard:
+            events, self._heard = self._heard, []
+            self._perform(self.machine.handle(one_of(events), now), now, out)
 
     def check_invariants(self) -> None:
         """Raises InvariantViolated: the machine's, and when a session's wake would be missed."""
@@ -104,7 +130,7 @@ class Node:
                 self._send_said(session, out)
                 self._apply(session, session.wake(now), now, out)
         if self.machine.next_wake is not None and self.machine.next_wake <= now:
-            self._perform(self.machine.handle(Wake(), now), now, out)
+            self._heard.append(Wake())
 
     def _send_said(self, session: Session, out: list[Any]) -> None:
         """What the machine said in this turn, in one frame: at its end, and before the session itself does anything."""
@@ -113,6 +139,7 @@ class Node:
             out.extend(session.say(bodies))
 
     def _lost(self, link: str, reason: str, now: float, out: list[Any]) -> None:
+        self._run_machine(now, out)
         session = self._sessions.get(link)
         if session is not None and session.peer is not None:  # else nothing was said that could be lost
             self._apply(session, session.reset(reason, now), now, out)
@@ -121,6 +148,9 @@ class Node:
         session = self._sessions.get(event.link)
         try:
             frame = decode_frame(event.data)
+            if not isinstance(frame, Data | Beat):  # it may begin or end a session: what came before is heard before
+                self._run_machine(now, out)
+                session = self._sessions.get(event.link)
             if session is None:
                 session = self._new_session(event.link, False)
                 self._sessions[event.link] = session
@@ -135,12 +165,14 @@ class Node:
         for outcome in outcomes:
             match outcome:
                 case Heard():
-                    self._heard(session, outcome, now, out)
+                    self._hear(session, outcome, now, out)
                 case Transmit():
                     out.append(outcome)
                 case Up():
                     self._up(session, outcome.peer, now, out)
                 case Down():
+                    self._run_machine(now, out)
+                    self._said.pop(session.link, None)  # it belongs to the session that is over
                     if self._link_of.get(outcome.peer.name) == session.link:
                         del self._link_of[outcome.peer.name]
                     out.append(Note("peer lost", peer=outcome.peer.name, detail=outcome.reason))
@@ -166,18 +198,19 @@ class Node:
         out.append(Note("peer up", peer=peer.name, detail=f"epoch {peer.epoch}"))
         self._perform(self.machine.handle(PeerUp(peer), now), now, out)
 
-    def _heard(self, session: Session, heard: Heard, now: float, out: list[Any]) -> None:
+    def _hear(self, session: Session, heard: Heard, now: float, out: list[Any]) -> None:
         peer = session.peer
-        if peer is None:  # an answer to an earlier message of this turn ended the session
+        if peer is None:  # an earlier message of this frame ended the session
             return
         try:
             message = decode_message(heard.body, peer.role, self.own.role)
         except BadMessage as error:
             out.append(Note("bad message", peer=session.link, detail=str(error)))
+            self._run_machine(now, out)
             self._send_said(session, out)
             self._apply(session, session.reset("bad message", now), now, out)
             return
-        self._perform(self.machine.handle(Received(peer, message), now), now, out)
+        self._heard.append(Received(peer, message))
 
     def _perform(self, commands: Sequence[Any], now: float, out: list[Any]) -> None:
         for command in commands:

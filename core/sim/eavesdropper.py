@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from baton.core.errors import BadMessage
-from baton.core.events import ConnectLink
+from baton.core.events import ConnectLink, Several
 from baton.core.ids import Life, Role
 from baton.core.session.node import FrameArrived
 from baton.core.sim.device import unpack
@@ -107,6 +107,8 @@ class Eavesdropper:
                 return self._describe_frame(process, event)
             except BadMessage as error:
                 return f"{event.link}: {error}"
+        if isinstance(event, Several):
+            return " + ".join([self.describe(process, one) for one in event.events])
         if isinstance(event, ConnectLink):
             return f"ConnectLink {event.peer.name}"
         return _brief(event)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import Note, PeerDown, PeerUp, Send
+from baton.core.events import Note, PeerDown, PeerUp, Send, each_of
 from baton.core.ids import Life, Peer
 from baton.core.wire.messages import Exited
 
@@ -29,6 +29,9 @@ class LauncherCore:
 
     def handle(self, event: Any, now: float) -> Sequence[Any]:
         """See `baton.core.events.Machine`."""
+        return [command for happened in each_of(event) for command in self._apply(happened)]
+
+    def _apply(self, event: Any) -> Sequence[Any]:
         match event:
             case ChildExited(life=life):
                 self._exited.append(life)

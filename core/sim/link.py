@@ -194,7 +194,7 @@ class Network:
             way.num_unread -= 1
         if way is connection.down and reader.dialed.get(link) is not connection:
             return  # its socket was closed
-        reader.hand(FrameArrived(link, data))
+        reader.receive(FrameArrived(link, data))
 
     def _full(self, sender: Process, link: str) -> None:
         self._env.counters["link full"] += 1

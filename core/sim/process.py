@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baton.core.executor.events import Several
+from baton.core.events import one_of
 from baton.core.ids import Life, Peer, Role
 from baton.core.session.node import Node
 from baton.core.sim.env import Call, Env
@@ -41,7 +41,7 @@ class Process:
         self.timer_at: float | None = None  #: world time of the earliest timer that is set
         self.num_wakes_at_once = 0
         self.last_wake_at = 0.0
-        self.busy_loop_s = busy_loop_s  #: how long what its threads say may wait for the loop
+        self.busy_loop_s = busy_loop_s  #: how long what its threads and sockets bring may wait for the loop
         self.exit_cause = ""  #: why it may end by its own decision; empty: it may not
         self.dialed: dict[str, Connection] = {}  #: link → its socket
         self.accepted: dict[str, Connection] = {}  #: routing identity → the connection that has it now
@@ -49,7 +49,7 @@ class Process:
         self.transfer: TransferThread | None = None
         self.memory: KvMemory | None = None
         self._turn = turn
-        self._reported: list[Any] = []  #: what its threads said and its loop has not taken
+        self._brought: list[Any] = []  #: what they brought and its loop has not taken
         self._backlog: deque[tuple[Call, tuple[Any, ...]]] = deque()
 
     @property
@@ -81,17 +81,25 @@ class Process:
             self._turn(self, event)
 
     def report(self, event: Any) -> None:
-        """A thread of this process says something. A busy loop takes what has come meanwhile as one event."""
+        """A thread of this process says something."""
+        self._bring(event)
+
+    def receive(self, event: Any) -> None:
+        """A socket of this process has a frame."""
+        self._bring(event)
+
+    def _bring(self, event: Any) -> None:
+        """A busy loop takes what has come meanwhile in one turn."""
         if self.busy_loop_s == 0:
             self.hand(event)
             return
-        self._reported.append(event)
-        if len(self._reported) == 1:
-            self.env.time.after(self.env.random() * self.busy_loop_s, self.run, self._take_reports)
+        self._brought.append(event)
+        if len(self._brought) == 1:
+            self.env.time.after(self.env.random() * self.busy_loop_s, self.run, self._take_brought)
 
-    def _take_reports(self) -> None:
-        events, self._reported = tuple(self._reported), []
-        self.hand(Several(events) if len(events) > 1 else events[0])
+    def _take_brought(self) -> None:
+        events, self._brought = self._brought, []
+        self.hand(one_of(events))
 
     def stop(self) -> None:
         self.is_stopped = True

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from struct import pack
 from typing import Any
 
-from baton.core.events import ConnectLink, Note, Span, Wake
+from baton.core.events import ConnectLink, Note, Span, Wake, each_of
 from baton.core.executor import events as e
 from baton.core.ids import Life, Peer, Role
 from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
@@ -199,7 +199,7 @@ class World:
     def turn(self, process: Process, event: Any) -> None:
         """One event through one node, and its commands performed."""
         self.num_events += 1
-        reports = event.events if type(event) is e.Several else (event,)
+        reports = each_of(event)
         for report in reports:
             self._note_report(process, report)
         now = self.env.time.now + process.clock_offset_s

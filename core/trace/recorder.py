@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from baton.core.events import Note, Span
+from baton.core.events import Note, Several, Span
 from baton.core.executor import events as ev
 
 SLOW_TURN_S = 1e-3  #: shorter turns are counted in a histogram and not shown one by one
@@ -47,7 +47,7 @@ class Recorder:
         self._slot_bytes = slot_bytes
         self._slow_turn_s = slow_turn_s
         self._takes: dict[type, Callable[[Any, float], None]] = {
-            ev.Several: self._several,
+            Several: self._several,
             ev.StepDone: self._done,
             ev.StepFailed: self._broken,
             ev.PieceLanded: self._landed,
@@ -90,7 +90,7 @@ class Recorder:
         self.num_recorded += 1
         self._records.append(record)
 
-    def _several(self, event: ev.Several, now: float) -> None:
+    def _several(self, event: Several, now: float) -> None:
         for one in event.events:
             take = self._takes.get(type(one))
             if take is not None:

@@ -1,4 +1,4 @@
-"""What the executor's threads say to its loop: what has come while the loop was busy is one event, and one turn."""
+"""What the executor's threads say to its loop: one wake-up for all that was said while the loop was busy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from baton.core.executor.events import Several, ThreadEvent
+from baton.core.executor.events import ThreadEvent
 
 
 class Reports:
     """`say` may be called from any thread; `post` is called on the loop's, with each event once and in order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, post: Callable[[ThreadEvent | Several], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, post: Callable[[ThreadEvent], None]) -> None:
         self._loop = loop
         self._post = post
         self._said: deque[ThreadEvent] = deque()
@@ -27,8 +27,5 @@ class Reports:
 
     def _take(self) -> None:
         self._is_due = False
-        events = [self._said.popleft() for _ in range(len(self._said))]
-        if len(events) > 1:
-            self._post(Several(tuple(events)))
-        elif events:
-            self._post(events[0])
+        for _ in range(len(self._said)):
+            self._post(self._said.popleft())

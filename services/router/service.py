@@ -10,7 +10,7 @@ import msgspec
 
 from baton.core.config import RouterConfig
 from baton.core.errors import InvariantViolated
-from baton.core.events import Received
+from baton.core.events import Received, each_of
 from baton.core.ids import Peer, Role
 from baton.core.router.events import Deliver, DeliverTokens, End
 from baton.core.router.machine import RouterCore
@@ -48,8 +48,9 @@ class RosterWatch:
 
     def handle(self, event: Any, now: float) -> Any:
         """See `baton.core.events.Machine`."""
-        if isinstance(event, Received) and isinstance(event.message, Roster):
-            self._tell(event.message.executors)
+        for happened in each_of(event):
+            if type(happened) is Received and type(happened.message) is Roster:
+                self._tell(happened.message.executors)
         commands = self._machine.handle(event, now)
         self.next_wake = self._machine.next_wake
         return commands

@@ -1,7 +1,8 @@
-"""Runs one node: one inbox, one turn at a time, no await between an event and the performing of its commands.
+"""Runs one node: one inbox, one turn at a time, no await between what a turn takes and the performing of its commands.
 
-Sockets, timers and threads only post. Whoever performs a command reads no state of the node, so the order of the inbox
-is the only thing that a run depends on.
+Sockets, timers and threads only post. What has come while the loop did something else is one turn: the busier a process
+is, the fewer turns, frames and wake-ups it needs for the same events. Whoever performs a command reads no state of the
+node, so the order of the inbox, and what of it was taken together, is the only thing that a run depends on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from baton.core.errors import InvariantViolated
-from baton.core.events import Wake
+from baton.core.events import Wake, each_of, one_of
 from baton.core.metrics.histogram import SHORT_TIMES_S, Histogram
 from baton.core.trace.recorder import Recorder
 
@@ -49,7 +50,7 @@ class Driver:
         recorder: Recorder | None = None,
     ) -> None:
         self.num_events = 0
-        self.turns: dict[str, Histogram] = {}  #: by kind of event: how long the node and its performers took
+        self.turns: dict[str, Histogram] = {}  #: by kind of what was taken: how long the node and its performers took
         self.busy_s = 0.0  #: time spent in turns
         self._node = node
         self._loop = loop
@@ -87,7 +88,7 @@ class Driver:
             return
         started_at = time.monotonic()
         try:
-            self._run_events()
+            self._run_events(self._take())
             if self._journal is not None:
                 self._journal.flush()  # once for all events of the turn: whoever is killed leaves what it answered
         except Exception as error:  # the driver is its service's task supervisor: whatever fails here ends the service
@@ -100,25 +101,26 @@ class Driver:
             self._is_turn_due = True
             self._loop.call_soon(self._turn)
 
-    def _run_events(self) -> None:
-        for _ in range(EVENTS_PER_TURN):
-            if not self._inbox or self._is_stopped:
-                return
-            event = self._inbox.popleft()
-            now = time.monotonic()
-            commands = self._node.handle(event, now)
-            self.num_events += 1
-            if self._journal is not None:
-                self._journal.record(now, event, commands)
-            for command in commands:
-                performer = self._performers.get(type(command))
-                if performer is None:
-                    raise InvariantViolated(f"nobody performs {type(command).__name__}")
-                performer(command)
-            ended_at = time.monotonic()
-            (self._times.get(type(event)) or self._new_times(type(event))).observe(ended_at - now)
-            if self._recorder is not None:
-                self._recorder.turn(event, commands, now, ended_at)
+    def _take(self) -> Any:
+        """What has come, in order; not more than leaves the loop to others in between."""
+        inbox = self._inbox
+        return one_of([inbox.popleft() for _ in range(min(len(inbox), EVENTS_PER_TURN))])
+
+    def _run_events(self, event: Any) -> None:
+        now = time.monotonic()
+        commands = self._node.handle(event, now)
+        self.num_events += len(each_of(event))
+        if self._journal is not None:
+            self._journal.record(now, event, commands)
+        for command in commands:
+            performer = self._performers.get(type(command))
+            if performer is None:
+                raise InvariantViolated(f"nobody performs {type(command).__name__}")
+            performer(command)
+        ended_at = time.monotonic()
+        (self._times.get(type(event)) or self._new_times(type(event))).observe(ended_at - now)
+        if self._recorder is not None:
+            self._recorder.turn(event, commands, now, ended_at)
 
     def _new_times(self, kind: type) -> Histogram:
         times = self._times[kind] = self.turns[kind.__name__] = Histogram(SHORT_TIMES_S)

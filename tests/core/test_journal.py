@@ -7,8 +7,8 @@ import io
 import pytest
 
 from baton.core.config import ExecutorConfig
-from baton.core.events import ConnectLink, Wake
-from baton.core.executor.events import StepDone
+from baton.core.events import ConnectLink, Several, Wake, each_of
+from baton.core.executor.events import Drain, StepDone
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.journal import BadJournal, JournalHeader, JournalWriter, decode_event, read_journal, replay
@@ -53,6 +53,7 @@ def a_life() -> io.BytesIO:
         plan = node.machine.state.steps[0].plan
         node.handle(StepDone(ExecutorRig.answer(_Bench(node), plan)), 101.0)
     node.handle(Wake(), 101.5)
+    node.handle(Several((Wake(), scheduler.data(m.Abort(AttemptId(1, 0))), Drain())), 101.7)
     router.bytes(b"\xc1")
     node.handle(LinkFull(router.link), 102.0)
     node.handle(LinkGone(scheduler.link), 102.0)
@@ -71,6 +72,12 @@ def test_x3_a_journal_replays_to_the_same_commands():
     count, difference = replay(turns, fresh())
     assert difference is None
     assert count >= 10
+
+
+def test_x3_what_was_taken_in_one_turn_is_read_as_one_event():
+    _, turns = read_journal(a_life())
+    kinds = [[type(one) for one in each_of(decode_event(turn.event))] for turn in turns]
+    assert [Wake, FrameArrived, Drain] in kinds
 
 
 def test_x3_a_difference_is_found_with_its_turn():

@@ -76,6 +76,12 @@ class Caller:
         self.number += 1
         return self.frame(f.Data(self.session, self.number - 1, (body,)))
 
+    def data(self, *messages: Any) -> FrameArrived:
+        """The next frame, not handed to the node yet."""
+        self.number += 1
+        frame = f.Data(self.session, self.number - 1, tuple([encode_message(message) for message in messages]))
+        return FrameArrived(self.link, f.encode_frame(frame))
+
     @property
     def is_up(self) -> bool:
         """Whether the node takes the next message of this session."""

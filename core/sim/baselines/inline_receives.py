@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.events import PeerDown, Received, Send
+from baton.core.events import PeerDown, Received, Send, each_of, one_of
 from baton.core.executor import events as e
 from baton.core.executor.machine import ExecutorCore
 from baton.core.executor.sequence import Compute
@@ -77,14 +77,16 @@ class InlineCore(ExecutorCore):
         self._held: deque[Received] = deque()
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        out: list[Any] = []
-        if isinstance(event, Received) and isinstance(event.message, m.Decode):
-            self._held.append(event)
-        else:
-            if isinstance(event, PeerDown):
+        others = []
+        for happened in each_of(event):
+            if isinstance(happened, Received) and isinstance(happened.message, m.Decode):
+                self._held.append(happened)
+                continue
+            if isinstance(happened, PeerDown):
                 self._held.clear()
-            out = super().handle(event, now)
-        if self._held and self._is_round(event):
+            others.append(happened)
+        out = super().handle(one_of(others), now) if others else []
+        if self._held and any(map(self._is_round, each_of(event))):
             out = self._set_up_next(now) + out
         if self._held and not self.state.lanes[0]:
             self.next_wake = min(self.next_wake or now + LOOP_S, now + LOOP_S)

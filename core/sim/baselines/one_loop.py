@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from baton.core.executor.events import Launch, PieceLanded, Post, Several
+from baton.core.events import each_of
+from baton.core.executor.events import Launch, PieceLanded, Post
 from baton.core.ids import Role
 from baton.core.session.machine import Transmit
 from baton.core.sim.fleet_run.device import TimedDevice
@@ -113,8 +114,7 @@ class OneLoop(LoopProcess):
 
 
 def _is_landing(event: Any) -> bool:
-    events = event.events if isinstance(event, Several) else (event,)
-    return all(isinstance(each, PieceLanded) for each in events)
+    return all(isinstance(each, PieceLanded) for each in each_of(event))
 
 
 def make(

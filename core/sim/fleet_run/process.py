@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from baton.core.executor.events import Several, ThreadEvent
+from baton.core.events import Several, each_of
+from baton.core.executor.events import ThreadEvent
 from baton.core.ids import Peer
 from baton.core.session.node import Node
 from baton.core.sim.env import Env
@@ -92,7 +93,4 @@ class LoopProcess(Process):
             said.append(self._inbox.popleft())
         if len(said) == 1:
             return event
-        events: list[ThreadEvent] = []
-        for each in said:
-            events += each.events if isinstance(each, Several) else [each]
-        return Several(tuple(events))
+        return Several(tuple([event for each in said for event in each_of(each)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from baton.core.events import one_of
 from baton.core.executor import events as e
 from baton.core.layout import KvLayout
 from baton.core.sim.env import Env
@@ -82,7 +83,7 @@ class TimedTransfer:
     def _land(self, landed: list[e.PieceLanded], peer: str, posted_at: float, at: float, num_bytes: int) -> None:
         self.num_bytes += num_bytes
         self._record(PieceRecord(self.process.name, peer, posted_at, at, num_bytes))
-        event = landed[0] if len(landed) == 1 else e.Several(tuple(landed))
+        event = one_of(landed)
         self._env.time.at(at, self.process.report, event)
 
     def _soon(self, event: Any) -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.config import ExecutorConfig
+from baton.core.events import Several
 from baton.core.executor.bandwidth import GAIN, NUM_LATENCIES, NUM_RATES, PROBE_AFTER, PairWindow
-from baton.core.executor.events import PieceFailed, PieceLanded, Post, Several
+from baton.core.executor.events import PieceFailed, PieceLanded, Post
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import only

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.errors import Reason
-from baton.core.events import Note
-from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post, Several
+from baton.core.events import Note, Several
+from baton.core.executor.events import Launch, PieceFailed, PieceLanded, Post
 from baton.core.ids import AttemptId
 from baton.core.wire import messages as m
 from tests.support.expect import like, messages, only, says, the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from baton.core.events import ConnectLink, DropLink, Note, PeerDown, PeerUp, Received, Send, Wake
+from baton.core.events import ConnectLink, DropLink, Note, PeerDown, PeerUp, Received, Send, Several, Wake
 from baton.core.ids import AttemptId, Peer, Role
 from baton.core.session.machine import LinkTiming, Transmit
 from baton.core.session.node import CloseLink, FrameArrived, LinkFull, LinkGone, Node, OpenLink
@@ -65,6 +65,46 @@ def test_what_was_said_before_a_session_ends_in_the_same_turn_is_sent_in_it():
     out = caller.frame(f.Data(caller.session, 0, (encode_message(m.Abort(AttemptId(1, 0))), b"no message")))
     frames = [f.decode_frame(command.data) for command in only(out, Transmit)]
     assert frames == [f.Data(caller.session, 0, (encode_message(m.Holding(())),)), f.Reset(caller.session)]
+
+
+def test_the_messages_of_a_frame_are_one_turn_of_the_machine():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    said = [m.Abort(AttemptId(number, 0)) for number in range(3)]
+    machine.answers = [[Send("router", m.Holding(()))]]
+    out = node.handle(caller.data(*said), 100.0)
+    assert machine.heard == [PeerUp(ROUTER), Several(tuple(Received(ROUTER, one) for one in said))]
+    assert len(only(out, Transmit)) == 1
+
+
+def test_what_comes_together_from_several_peers_and_threads_is_one_turn_of_the_machine():
+    node, machine = node_of()
+    caller, other = Caller(node, ROUTER), Caller(node, SCHEDULER)
+    caller.dial()
+    other.dial()
+    machine.heard.clear()
+    machine.answers = [[Send("router", m.Holding(())), Send("scheduler", m.Draining()), Send("router", m.Holding(()))]]
+    abort, returned = m.Abort(AttemptId(1, 0)), m.Returned(3)
+    out = node.handle(Several((caller.data(abort), "a thread's", other.data(returned))), 100.0)
+    assert machine.heard == [Several((Received(ROUTER, abort), "a thread's", Received(SCHEDULER, returned)))]
+    assert [command.link for command in only(out, Transmit)] == [caller.link, other.link]
+
+
+def test_a_session_that_ends_and_begins_in_between_parts_the_machines_turns():
+    node, machine = node_of()
+    caller = Caller(node, ROUTER)
+    caller.dial()
+    abort = m.Abort(AttemptId(1, 0))
+    machine.answers = [[Send("router", m.Holding((AttemptId(1, 0),)))], [], [Send("router", m.Draining())], []]
+    hello = f.Hello(f.PROTOCOL_VERSION, caller.knock + 1, encode_peer(ROUTER))
+    before = caller.data(abort)
+    out = node.handle(Several((before, FrameArrived(caller.link, f.encode_frame(hello)), "after")), 100.0)
+    assert [type(event) for event in machine.heard] == [PeerUp, Received, PeerDown, PeerUp, str]
+    frames = [f.decode_frame(command.data) for command in only(out, Transmit)]
+    assert [type(frame) for frame in frames] == [f.Welcome, f.Data]
+    assert frames[1].bodies == (encode_message(m.Draining()),)  # nothing of what was said in the old session
+    assert frames[1].session == frames[0].session
 
 
 def test_the_newest_link_of_a_peer_wins_and_the_old_one_is_told():

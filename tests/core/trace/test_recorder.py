@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from baton.core.errors import Reason
-from baton.core.events import Note, Span, Wake
+from baton.core.events import Note, Several, Span, Wake
 from baton.core.executor import events as ev
 from baton.core.executor.steps import ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.ids import AttemptId
@@ -39,7 +39,7 @@ def test_a_turn_is_shown_if_it_was_slow() -> None:
 def test_several_reports_of_threads_are_recorded_one_by_one() -> None:
     recorder = Recorder(10, slot_bytes=64)
     recorder.turn(Wake(), [ev.Post((piece(1), piece(2)))], 1.0, 1.0)
-    landed = ev.Several((ev.PieceLanded(1, 0.1, 1.25), ev.PieceFailed(2, "secret detail")))
+    landed = Several((ev.PieceLanded(1, 0.1, 1.25), ev.PieceFailed(2, "secret detail")))
     recorder.turn(landed, [], 2.0, 2.0)
     assert recorder.since(0.0) == [
         ("post", 1.0, "decode", ((1, 2048), (2, 2048))),

@@ -1,4 +1,4 @@
-"""What threads say to the loop: each word once, in each thread's order, and what came together as one event."""
+"""What threads say to the loop: each word once, in each thread's order, and one wake-up for what came together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from baton.core.executor.events import PieceFailed, PieceLanded, Several
+from baton.core.executor.events import PieceFailed, PieceLanded
 from baton.services.executor.reports import Reports
 from tests.support.loops import run_on_uvloop, until
 
@@ -25,8 +25,7 @@ def test_words_of_threads_arrive_each_once_and_in_each_threads_order() -> None:
             thread.start()
 
         def heard() -> list[int]:
-            events = [e for p in posted for e in (p.events if isinstance(p, Several) else (p,))]
-            return [event.piece_id for event in events]
+            return [event.piece_id for event in posted]
 
         await until(lambda: len(heard()) == 2000)
         for thread in threads:
@@ -37,16 +36,20 @@ def test_words_of_threads_arrive_each_once_and_in_each_threads_order() -> None:
     run_on_uvloop(story())
 
 
-def test_what_came_while_the_loop_was_busy_is_one_event_and_one_word_alone_is_itself() -> None:
+def test_what_was_said_while_the_loop_was_busy_comes_in_one_call_of_the_loop() -> None:
     async def story() -> None:
         posted: list[Any] = []
-        reports = Reports(asyncio.get_running_loop(), posted.append)
-        words = PieceLanded(1), PieceFailed(2), PieceLanded(3)
+        loop = asyncio.get_running_loop()
+        reports = Reports(loop, posted.append)
+        words = [PieceLanded(1), PieceFailed(2), PieceLanded(3)]
+        numbers: list[int] = []
         for word in words:
             reports.say(word)
-        await until(lambda: bool(posted))
+            loop.call_soon(lambda: numbers.append(len(posted)))
+        await until(lambda: len(numbers) == 3)
+        assert numbers[0] == 3
         reports.say(words[0])
-        await until(lambda: len(posted) == 2)
-        assert posted == [Several(words), words[0]]
+        await until(lambda: len(posted) == 4)
+        assert posted == [*words, words[0]]
 
     run_on_uvloop(story())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send
+from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, each_of
 from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.session.machine import LinkTiming, Transmit
 from baton.core.session.node import CloseLink, Node, OpenLink
@@ -38,6 +38,9 @@ class Chatter:
         self._is_scheduler = is_scheduler
 
     def handle(self, event: Any, now: float) -> list[Any]:
+        return [command for happened in each_of(event) for command in self._apply(happened)]
+
+    def _apply(self, event: Any) -> list[Any]:
         match event:
             case PeerUp():
                 self.ups.append(event.peer)

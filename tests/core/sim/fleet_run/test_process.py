@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from baton.core.events import Wake
-from baton.core.executor.events import PieceLanded, Several, StepDone
+from baton.core.events import Several, Wake
+from baton.core.executor.events import PieceLanded, StepDone
 from baton.core.executor.steps import NewSequence, StepItem, StepPlan
 from baton.core.ids import Peer, Role
 from baton.core.session.node import Node
