@@ -31,11 +31,11 @@ class Flight(NamedTuple):
 class PairWindow:
     """Measures one pair. `num_bytes` is its window: never below `floor`; the caller knows the bounds from above."""
 
-    __slots__ = ("_floor", "_landed_at", "_lone", "_num_landed", "_probe_at", "_rates", "bytes_per_s", "num_bytes")
+    __slots__ = ("_floor", "_landed_at", "_lone", "_num_bytes", "_num_landed", "_probe_at", "_rates", "bytes_per_s")
 
     def __init__(self, floor: int) -> None:
-        self.num_bytes = floor
         self.bytes_per_s = 0.0  #: the largest of the rates; 0: not measured yet
+        self._num_bytes: int | None = floor  #: None: something has landed since it was found
         self._floor = floor
         self._num_landed = 0
         self._landed_at = 0.0
@@ -63,8 +63,15 @@ class PairWindow:
             self._note_rate((self._num_landed - flight.num_landed) / (now - flight.since))
         if flight.is_alone and now > flight.sent_at:
             self._lone.append((now - flight.sent_at, flight.num_bytes))
-        if self._rates and self._lone:
-            self.num_bytes = max(self._floor, int(GAIN * self.bytes_per_s * _median([s for s, _ in self._lone])))
+        self._num_bytes = None
+
+    @property
+    def num_bytes(self) -> int:
+        """The window. Found when it is asked for: many pieces may have landed since."""
+        if self._num_bytes is None:
+            latency_s = _median([s for s, _ in self._lone]) if self._lone else 0.0
+            self._num_bytes = max(self._floor, int(GAIN * self.bytes_per_s * latency_s))
+        return self._num_bytes
 
     def _note_rate(self, rate: float) -> None:
         rates = self._rates

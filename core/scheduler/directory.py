@@ -10,6 +10,7 @@ class Directory:
 
     def __init__(self) -> None:
         self._holders: dict[bytes, int] = {}
+        self._found: dict[int, tuple[bytes, int]] = {}  #: by executor: the last chain asked for, and what was answered
 
     def reset(self, executor: int, hashes: bytes) -> None:
         """The executor's index is exactly this."""
@@ -20,14 +21,23 @@ class Directory:
 
     def change(self, executor: int, published: bytes, evicted: bytes) -> None:
         bit = 1 << executor
+        self._found.pop(executor, None)
         for block_hash in split(evicted):
             self._remove(block_hash, bit)
         for block_hash in split(published):
             self._holders[block_hash] = self._holders.get(block_hash, 0) | bit
 
     def num_held(self, executor: int, hashes: bytes) -> int:
-        """Leading blocks of the chain that the executor holds, by bisection: its index is closed under prefixes."""
-        bit = 1 << executor
+        """Leading blocks of the chain that the executor holds, by bisection: its index is closed under prefixes.
+        Placing a prompt asks for the same several times."""
+        found = self._found.get(executor)
+        if found is not None and found[0] is hashes:
+            return found[1]
+        num_held = self._bisect(1 << executor, hashes)
+        self._found[executor] = hashes, num_held
+        return num_held
+
+    def _bisect(self, bit: int, hashes: bytes) -> int:
         low, high = 0, len(hashes) // HASH_BYTES
         while low < high:
             middle = (low + high) // 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from baton.core.errors import InvariantViolated
-from baton.core.ids import Peer, Role
+from baton.core.ids import Life, Peer, Role
 from baton.core.kv.demand import Demand
 from baton.core.kv.ledger import Ledger
 from baton.core.scheduler.directory import Directory
 from baton.core.scheduler.executors import Executor
-from baton.core.wire.messages import ExecutorInventory, Roster, Work
+from baton.core.wire.messages import ExecutorInventory, Pace, Roster, Work
 
 
 class Fleet:
@@ -20,7 +20,9 @@ class Fleet:
         self.ledger = Ledger()
         self._strict_pd = strict_pd
         self.directory = Directory()
+        self.version = 0  #: changes with who is here, what they take, whom they can receive from and what they measured
         self._by_name: dict[str, Executor] = {}
+        self._can_serve: tuple[int, bool] = (-1, False)  #: the version that it was found for, and what
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -46,6 +48,7 @@ class Fleet:
         executor.pairs = set(inventory.pairs)
         executor.is_draining = inventory.draining
         self._by_name[peer.name] = executor
+        self.version += 1
         self.ledger.open(executor.index, inventory.num_blocks, inventory.num_slots)
         self.directory.reset(executor.index, inventory.cached)
         return executor
@@ -55,9 +58,30 @@ class Fleet:
         executor = self._by_name.pop(name, None)
         if executor is None:
             return False
+        self.version += 1
         self.ledger.close(executor.index)
         self.directory.reset(executor.index, b"")
         return True
+
+    def drain(self, executor: Executor) -> None:
+        """It takes nothing new."""
+        executor.is_draining = True
+        self.version += 1
+
+    def pair(self, executor: Executor, prefill: Life) -> None:
+        """It can receive what that life computes."""
+        executor.pairs.add(prefill)
+        self.version += 1
+
+    def unpair(self, executor: Executor, prefill: Life) -> None:
+        """It can receive nothing of it, for now or for good."""
+        executor.pairs.discard(prefill)
+        self.version += 1
+
+    def measured(self, executor: Executor, pace: Pace) -> None:
+        """What its steps and transfers took of late."""
+        executor.pace = pace
+        self.version += 1
 
     def roster(self) -> Roster:
         return Roster(tuple(executor.peer for _, executor in sorted(self._by_name.items())), self.can_serve())
@@ -68,6 +92,11 @@ class Fleet:
 
     def can_serve(self) -> bool:
         """Whether some executor, or some pair of them, takes requests."""
+        if self._can_serve[0] != self.version:
+            self._can_serve = self.version, self._find_whether_it_serves()
+        return self._can_serve[1]
+
+    def _find_whether_it_serves(self) -> bool:
         prefills = {e.life for e in self if e.can_prefill}
         falls_back = self.falls_back()
         return any(e.can_run or (e.can_decode and (falls_back or e.pairs & prefills)) for e in self)
@@ -96,6 +125,8 @@ class Fleet:
         self.ledger.check_invariants()
         if sorted(self.ledger.executors()) != sorted(e.index for e in self):
             raise InvariantViolated("accounts and executors differ")
+        if self.can_serve() != self._find_whether_it_serves():
+            raise InvariantViolated("something changed in the fleet and its version did not")
         for executor in self:
             if executor.num_pending_tokens < 0:
                 raise InvariantViolated(f"{executor.peer.name} computed more tokens than were placed there")

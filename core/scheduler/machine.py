@@ -133,21 +133,21 @@ class SchedulerCore:
             case m.Ended():
                 self._on_ended(executor, message.id)
             case m.Pace():
-                executor.pace = message
+                self._fleet.measured(executor, message)
             case m.Due():
                 self._handoffs.on_due(message.id)
             case m.PairReady():
-                executor.pairs.add(message.prefill)
+                self._fleet.pair(executor, message.prefill)
                 self._watch_partners()
             case m.PairLost():
-                executor.pairs.discard(message.prefill)
+                self._fleet.unpair(executor, message.prefill)
                 self._prefixes.on_pair_lost(message.prefill, self._now)
                 self._watch_partners()
             case m.CacheChanged():
                 self._fleet.directory.change(executor.index, message.published, message.evicted)
                 self._prefixes.on_published(executor, message.published, self._now)
             case m.Draining():
-                executor.is_draining = True
+                self._fleet.drain(executor)
                 self._prefixes.on_executor_ended(executor.index, self._now)
                 self._watch_partners()
             case m.Reclaim():

@@ -37,11 +37,15 @@ class Placement:
         self._predictor = Predictor(config.interruption_weight)
         self._predicts = False
         self._falls_back = False
+        self._version = -1  #: of the fleet when it was looked at last
         self._ranked: list[Executor] | None = None  #: while one is chosen
         self._num_behind = 0  #: the same
 
     def begin(self) -> None:
         """A walk begins: what is asked until the next one is answered for the fleet as it is now."""
+        if self._version == self._fleet.version:
+            return
+        self._version = self._fleet.version
         self._predictor.read([executor.pace for executor in self._fleet])
         self._predicts = self._config.placement == "predicted" and self._predictor.is_measured
         self._falls_back = self._fleet.falls_back()

@@ -48,6 +48,8 @@ class Placer:
         """Place whatever fits: prompts that wait for a decode executor first, since they hold memory already."""
         self._now = now
         self._said = []
+        if not len(self.arrivals) and not len(self.handoffs):
+            return self._said
         self._placement.begin()
         self._hand_off_due()
         self._hand_off_early()

@@ -7,7 +7,7 @@ from collections import deque
 
 from baton.core.errors import InvariantViolated
 from baton.core.executor.events import CloseTransport, ConnectTransport, Drive, Piece
-from baton.services.executor.transfer.faults import Fault
+from baton.services.executor.transfer.faults import NO_FAULT, Fault
 from baton.services.executor.transfer.peer_agent import PeerAgent, Write
 
 LinkCommand = ConnectTransport | CloseTransport | Drive
@@ -24,13 +24,18 @@ class LinkPhase(enum.Enum):
 class QueuedPiece:
     """A piece that waits for its turn."""
 
-    __slots__ = ("due_at_s", "fault", "num_bytes", "piece")
+    __slots__ = ("due_at_s", "fault", "is_whole", "num_bytes", "piece")
 
-    def __init__(self, piece: Piece, num_bytes: int, fault: Fault, now_s: float) -> None:
+    def __init__(self, piece: Piece, num_bytes: int, fault: Fault, now_s: float, is_whole: bool) -> None:
         self.piece = piece
+        self.is_whole = is_whole  #: a whole block, which may go with others in one write
         self.num_bytes = num_bytes
         self.fault = fault
         self.due_at_s = now_s + fault.delay_s
+
+    def may_go_with(self, following: QueuedPiece) -> bool:
+        """Whether both may be parts of one write."""
+        return self.is_whole and following.is_whole and self.fault is following.fault is NO_FAULT
 
 
 class Link:
@@ -55,7 +60,7 @@ class Link:
 
     def take_unfinished(self) -> list[int]:
         """Forget every piece that is queued or not proven and return their ids, oldest first."""
-        pieces = [write.piece_id for write in self.writes if write.piece_id is not None]
+        pieces = [piece_id for write in self.writes for piece_id in write.piece_ids]
         pieces += [queued.piece.piece_id for queued in self.queued]
         self.writes.clear()
         self.queued.clear()

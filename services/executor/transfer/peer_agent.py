@@ -10,6 +10,7 @@ import ctypes
 import enum
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ class WriteState(enum.Enum):
 class Write:
     """One posted write. `handle` is NIXL's; it is released only when proven over, or with the agent."""
 
-    __slots__ = ("handle", "num_bytes", "piece_id", "post_s", "posted_at", "state")
+    __slots__ = ("handle", "num_bytes", "piece_ids", "post_s", "posted_at", "state")
 
-    def __init__(self, piece_id: int | None, num_bytes: int, handle: Any) -> None:
-        self.piece_id = piece_id  #: None for the first write of a connection
+    def __init__(self, piece_ids: tuple[int, ...], num_bytes: int, handle: Any) -> None:
+        self.piece_ids = piece_ids  #: none for the first write of a connection
         self.num_bytes = num_bytes
         self.handle = handle
         self.posted_at = 0.0  #: when the post was called, on the clock of the events
@@ -97,7 +98,7 @@ class PeerAgent:
         except NIXL_ERRORS as error:
             raise TransportBroken(f"connecting: {error}") from error
         self._remote = remote
-        return Write(None, SCRATCH_BYTES, handle)
+        return Write((), SCRATCH_BYTES, handle)
 
     @property
     def remote(self) -> KvRegion:
@@ -106,10 +107,10 @@ class PeerAgent:
             raise PieceRefused("the transport is not connected")
         return self._remote
 
-    def prepare(self, piece: Piece, num_bytes: int) -> Write:
-        """A write for a piece that was checked; nothing moves yet. Raises PieceRefused."""
+    def prepare(self, pieces: Sequence[Piece], num_bytes: int) -> Write:
+        """One write of a piece that was checked, or of several whole blocks; nothing moves yet. Raises PieceRefused."""
         try:
-            return Write(piece.piece_id, num_bytes, self._make(piece))
+            return Write(tuple([piece.piece_id for piece in pieces]), num_bytes, self._make(pieces))
         except NIXL_ERRORS as error:
             raise PieceRefused(f"preparing the write: {error}") from error
 
@@ -160,14 +161,15 @@ class PeerAgent:
         rows = np.array([region.block_rows()], dtype=np.uint64)
         return self._agent.prep_xfer_dlist(owner, rows, region.memory_type)
 
-    def _make(self, piece: Piece) -> Any:
-        """A handle for the piece: from the prepared lists if it is a whole block, else from its runs."""
-        remote = self.remote
+    def _make(self, pieces: Sequence[Piece]) -> Any:
+        """A handle for the pieces: from the prepared lists if they are whole blocks, else from the runs of the only
+        one."""
+        remote, piece = self.remote, pieces[0]
         if is_whole_block(piece, self._region.layout):
             local_list, remote_list = self._lists
-            return self._agent.make_prepped_xfer(
-                "WRITE", local_list, [piece.source_block], remote_list, [piece.destination_block]
-            )
+            sources = [piece.source_block for piece in pieces]
+            targets = [piece.destination_block for piece in pieces]
+            return self._agent.make_prepped_xfer("WRITE", local_list, sources, remote_list, targets)
         source = self._region.descriptors(piece.source_block, piece)
         target = remote.descriptors(piece.destination_block, piece)
         return self._agent.initialize_xfer(

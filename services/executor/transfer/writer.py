@@ -1,4 +1,8 @@
-"""The writing side: pieces in order for each peer, one piece of each peer in turn, each write polled to its proof."""
+"""The writing side: pieces in order for each peer, one write of each peer in turn, each write polled to its proof.
+
+Whole blocks that stand behind each other go in one write, as long as that is no larger than a piece may be: where
+blocks are small, a write costs more than its bytes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from baton.services.executor.transfer.errors import PieceRefused, TransportBroke
 from baton.services.executor.transfer.faults import FaultSource, parse_fault
 from baton.services.executor.transfer.link import Link, LinkPhase, PeerKey, QueuedPiece
 from baton.services.executor.transfer.peer_agent import Write, WriteState
-from baton.services.executor.transfer.region import KvRegion, piece_bytes, piece_fault
+from baton.services.executor.transfer.region import KvRegion, is_whole_block, piece_bytes, piece_fault
 
 
 class PieceWriter:
@@ -55,18 +59,19 @@ class PieceWriter:
             return
         injected = parse_fault(self._faults(piece) if self._faults else None)
         num_bytes = piece_bytes(piece, self._region.layout)
-        link.queued.append(QueuedPiece(piece, num_bytes, injected, time.monotonic()))
+        is_whole = is_whole_block(piece, self._region.layout)
+        link.queued.append(QueuedPiece(piece, num_bytes, injected, time.monotonic(), is_whole))
         if len(link.queued) == 1:
             self._waiting.append(link)
 
     def post_next(self, now_s: float) -> None:
-        """Post one piece of the first link whose turn has come, and put that link behind the others."""
+        """Post what goes in one write of the first link whose turn has come, and put that link behind the others."""
         for _ in range(len(self._waiting)):
             link = self._waiting.popleft()
             if link.queued[0].due_at_s > now_s:
                 self._waiting.append(link)
                 continue
-            queued = link.queued.popleft()
+            queued = self._take_write(link.queued)
             if link.queued:
                 self._waiting.append(link)
             self._post(link, queued)
@@ -91,18 +96,30 @@ class PieceWriter:
         self._counters.num_failed_pieces += 1
         self._post_event(PieceFailed(piece_id, detail))
 
-    def _post(self, link: Link, queued: QueuedPiece) -> None:
+    def _take_write(self, queued: deque[QueuedPiece]) -> list[QueuedPiece]:
+        """The next piece, with the whole blocks that may go with it."""
+        taken = [queued.popleft()]
+        num_bytes = taken[0].num_bytes
+        while queued and taken[-1].may_go_with(queued[0]) and num_bytes + queued[0].num_bytes <= self._max_piece_bytes:
+            taken.append(queued.popleft())
+            num_bytes += taken[-1].num_bytes
+        return taken
+
+    def _post(self, link: Link, queued: list[QueuedPiece]) -> None:
         agent = link.connected_agent()
-        if queued.fault.is_failed:
-            self.fail(queued.piece.piece_id, "injected")
+        pieces = [one.piece for one in queued]
+        num_bytes = sum([one.num_bytes for one in queued])
+        if queued[0].fault.is_failed:
+            self.fail(pieces[0].piece_id, "injected")
             return
         try:
-            write = agent.prepare(queued.piece, queued.num_bytes)
+            write = agent.prepare(pieces, num_bytes)
         except PieceRefused as error:
-            self.fail(queued.piece.piece_id, str(error))
+            for piece in pieces:
+                self.fail(piece.piece_id, str(error))
             return
-        self._counters.num_posted_pieces += 1
-        self._counters.num_posted_bytes += queued.num_bytes
+        self._counters.num_posted_pieces += len(pieces)
+        self._counters.num_posted_bytes += num_bytes
         self.watch(link, write)
         detail = None
         try:
@@ -128,10 +145,11 @@ class PieceWriter:
             del self._unproven[link.key]
 
     def _report(self, link: Link, write: Write) -> None:
-        if write.piece_id is None:
+        if not write.piece_ids:
             link.phase = LinkPhase.CONNECTED
             self._post_event(TransportConnected(*link.key))
             return
-        self._counters.num_landed_pieces += 1
+        self._counters.num_landed_pieces += len(write.piece_ids)
         self._counters.num_landed_bytes += write.num_bytes
-        self._post_event(PieceLanded(write.piece_id, write.post_s, write.posted_at))
+        for piece_id in write.piece_ids:
+            self._post_event(PieceLanded(piece_id, write.post_s, write.posted_at))
