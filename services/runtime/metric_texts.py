@@ -8,7 +8,7 @@ TEXTS: dict[str, str] = {
     "quiescent": "1 while nothing of any request is left here",
     "events": "Events that the machine has taken",
     "busy_seconds": "Time that the machine has spent in turns",
-    "turn_seconds": "How long each turn took, by the event that it took: the machine's decision and what it started",
+    "turn_seconds": "How long each turn took, by the event or Several: the machine's decision and what it started",
     "frames_sent": "Frames handed to control links",
     "frames_received": "Frames taken from control links",
     "frames_refused": "Frames of strangers or of no known shape",

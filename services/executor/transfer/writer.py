@@ -99,10 +99,10 @@ class PieceWriter:
     def _take_write(self, queued: deque[QueuedPiece]) -> list[QueuedPiece]:
         """The next piece, with the whole blocks that may go with it."""
         taken = [queued.popleft()]
-        num_bytes = taken[0].num_bytes
-        while queued and taken[-1].may_go_with(queued[0]) and num_bytes + queued[0].num_bytes <= self._max_piece_bytes:
+        num_left = self._max_piece_bytes - taken[0].num_bytes
+        while queued and taken[0].may_go_with(queued[0]) and queued[0].num_bytes <= num_left:
             taken.append(queued.popleft())
-            num_bytes += taken[-1].num_bytes
+            num_left -= taken[-1].num_bytes
         return taken
 
     def _post(self, link: Link, queued: list[QueuedPiece]) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from baton.core.executor.events import Piece, Post
+from baton.core.executor.events import Piece, PieceLanded, Post
 
 
 def piece(piece_id, source, destination, slots=(0, 16), planes=(0, 8), peer="decode", epoch=1):
@@ -39,6 +39,16 @@ def test_w13_whole_blocks_land_bit_for_bit_in_the_blocks_that_were_named(stage, 
     writer, receiver = send(stage, layout, fill, pieces)
     expected = expected_memory(writer.memory, np.full_like(receiver.memory, 0xA5), pieces, layout)
     np.testing.assert_array_equal(receiver.memory, expected)
+
+
+def test_whole_blocks_that_stand_behind_each_other_go_in_one_write(stage, layout, fill):
+    writer, receiver = (stage.start(name, layout, 32) for name in ("prefill", "decode"))
+    fill(writer, 1)
+    stage.connect(writer, receiver)
+    parts = {4: (0, 5), 9: (3, 16)}
+    writer.send(Post(tuple(piece(i, i, 31 - i, parts.get(i, (0, 16))) for i in range(12))))
+    posted_at = [writer.expect(PieceLanded).posted_at for _ in range(12)]
+    assert [posted_at.index(at) for at in posted_at] == [0, 0, 0, 0, 4, 5, 5, 5, 5, 9, 10, 10]
 
 
 def test_w13_part_of_the_slots_lands_in_every_plane_and_nowhere_else(stage, layout, fill):
