@@ -86,7 +86,7 @@ class InlineCore(ExecutorCore):
                 self._held.clear()
             others.append(happened)
         out = super().handle(one_of(others), now) if others else []
-        if self._held and any(map(self._is_round, each_of(event))):
+        if self._held and self._is_round(event):
             out = self._set_up_next(now) + out
         if self._held and not self.state.lanes[0]:
             self.next_wake = min(self.next_wake or now + LOOP_S, now + LOOP_S)
@@ -96,8 +96,7 @@ class InlineCore(ExecutorCore):
         return super().gauges() | {"blocks_rolled_back_total": self.num_rolled_back}
 
     def _is_round(self, event: Any) -> bool:
-        happened = event.events if isinstance(event, e.Several) else (event,)
-        return not self.state.lanes[0] or any(isinstance(each, e.StepDone) for each in happened)
+        return not self.state.lanes[0] or any(isinstance(happened, e.StepDone) for happened in each_of(event))
 
     def _set_up_next(self, now: float) -> list[Any]:
         """The commands that this adds to the turn's, before them."""
