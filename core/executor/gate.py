@@ -84,7 +84,8 @@ def _decide(state: ExecutorState) -> Decision:
             return _hold(state, gate.standing, None)
     draft = _plan(state)
     look = gate.look = _look(state, draft)
-    if bound is not None and _is_of(bound, look, state.now):
+    bound = _bound(state)
+    if bound is not None:
         return Decision(bound, None, draft)
     if gate.protect_left > 0:
         return _protect(state, draft)
@@ -110,7 +111,8 @@ def _protect(state: ExecutorState, draft: Draft | None) -> Decision:
 
 
 def _bound(state: ExecutorState) -> Fire | None:
-    """A must-fire bound that holds, as far as can be told without a plan; what the last plan has shown counts."""
+    """A must-fire bound that holds. If a plan was built since demand changed, only what it admits counts (C17); until
+    then any prompt's bound is a reason to build one."""
     gate, config = state.gate, state.config
     if not state.running:
         return Fire.NO_DECODE
@@ -127,19 +129,6 @@ def _bound(state: ExecutorState) -> Fire | None:
             return Fire.PARTIAL
     age_at = gate.oldest + config.hold_max_ms / 1e3 if look is None else look.age_at
     return Fire.AGE if age_at <= state.now else None
-
-
-def _is_of(bound: Fire, look: Look, now: float) -> bool:
-    """Whether the plan admits a request whose bound it is (C17)."""
-    match bound:
-        case Fire.AGE:
-            return look.age_at <= now
-        case Fire.PARTIAL:
-            return look.partial_at <= now
-        case Fire.KV_HIGH:
-            return look.has_partial
-        case _:
-            return True
 
 
 def _look(state: ExecutorState, draft: Draft) -> Look:
