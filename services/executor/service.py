@@ -57,6 +57,7 @@ class Engine:
         masks: GrammarMasks | None,
         ranks: RankProcesses | None,
         num_lanes: int,
+        piece_bytes: int,
     ) -> None:
         from baton.services.executor.ranks.transfer import GroupTransfer
         from baton.services.executor.transfer.region import KvRegion
@@ -81,7 +82,8 @@ class Engine:
         self.transfer: TransferThread | GroupTransfer
 
         def own_transfer(say: Callable[[ev.ThreadEvent], object]) -> TransferThread:
-            return TransferThread(region, f"{own.name}/{own.epoch}", say, crash, faults=faults)
+            name = f"{own.name}/{own.epoch}"
+            return TransferThread(region, name, say, crash, max_piece_bytes=piece_bytes, faults=faults)
 
         if ranks is None:
             self.transfer = own_transfer(post)
@@ -181,7 +183,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     configure_transport_environment(is_local(settings.link.listen))
     with ThreadPoolExecutor(1) as beside:
         loading = beside.submit(load_masks, settings, life.log)
-        device, ranks = make_device(life, settings, cores)
+        device, ranks = make_device(life, settings, cores, config.piece_bytes)
         masks = loading.result()
     if masks is not None:
         device.use_grammars(masks)
@@ -199,7 +201,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         cohorts, histograms = process.machine.cohorts, process.machine.state.histograms
         process.metrics.add_rows(lambda: decode_rows(cohorts))
         process.metrics.add_distributions(lambda: [Distribution(name, {}, h) for name, h in histograms.items()])
-    engine = Engine(process, device, masks, ranks, len(lanes))
+    engine = Engine(process, device, masks, ranks, len(lanes), config.piece_bytes)
     engine.start()
     process.dial_scheduler()
     await process.serve(engine.sickness, {"steps": engine.steps_page})
@@ -231,7 +233,7 @@ def load_masks(settings: Settings, log: Log) -> GrammarMasks | None:
 
 
 def make_device(
-    life: Lifecycle, settings: Settings, cores: tuple[int, ...]
+    life: Lifecycle, settings: Settings, cores: tuple[int, ...], piece_bytes: int
 ) -> tuple[Device[Any], RankProcesses | None]:
     """Load the model onto the device, or onto a group of ranks. Blocks for as long as that takes; nothing is served
     before. A group that is not complete ends the process: another start may go well."""
@@ -239,7 +241,7 @@ def make_device(
     folder = Path(settings.model.folder) if settings.model.folder else None
     try:
         if told.num_ranks > 1:
-            return make_group(settings, cores)
+            return make_group(settings, cores, piece_bytes)
         return _make_device(told, folder, len(cores)), None
     except MemoryError as error:
         raise SettingsInvalid(f"device.num_blocks or device.kv_bytes: more than there is memory: {error}") from error
@@ -248,7 +250,7 @@ def make_device(
         life.exit_now(EXIT_GROUP_INCOMPLETE)
 
 
-def make_group(settings: Settings, cores: tuple[int, ...]) -> tuple[Device[Any], RankProcesses]:
+def make_group(settings: Settings, cores: tuple[int, ...], piece_bytes: int) -> tuple[Device[Any], RankProcesses]:
     """This process is the first rank, on its part of the cores."""
     service = settings.service
     first, *others = plan_ranks(
@@ -258,6 +260,7 @@ def make_group(settings: Settings, cores: tuple[int, ...]) -> tuple[Device[Any],
         service.epoch,
         cores,
         moves_kv=settings.role is not Role.UNIFIED,
+        piece_bytes=piece_bytes,
     )
     os.sched_setaffinity(0, first.cores)
     return start_group(first, others)

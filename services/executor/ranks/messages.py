@@ -26,6 +26,7 @@ class RankStart(msgspec.Struct, frozen=True):
     timeout_s: float
     parent_pid: int
     moves_kv: bool  #: whether peers write to, or are written from, this executor's KV
+    piece_bytes: int  #: the largest write of it
 
 
 class Meet(msgspec.Struct, frozen=True):

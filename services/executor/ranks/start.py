@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 
 def plan_ranks(
-    told: DeviceSettings, folder: str, name: str, epoch: int, cores: tuple[int, ...], *, moves_kv: bool
+    told: DeviceSettings,
+    folder: str,
+    name: str,
+    epoch: int,
+    cores: tuple[int, ...],
+    *,
+    moves_kv: bool,
+    piece_bytes: int,
 ) -> list[RankStart]:
     """What each rank is told, the first one too. Raises Incompatible if the model cannot be shared so."""
     _, layout = _model_part(Shard(0, told.num_ranks), folder, told.block_size, told.dtype)
@@ -44,6 +51,7 @@ def plan_ranks(
             told.rank_timeout_s,
             os.getpid(),
             moves_kv,
+            piece_bytes,
         )
         for rank, own_cores in enumerate(split_cores(cores, told.num_ranks))
     ]

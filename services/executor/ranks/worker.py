@@ -83,7 +83,8 @@ class Worker:
                 self._moves.tell(RankReport(event, counter_values(thread.counters)))
 
         name = f"{self.start.name}/{self.start.epoch}/{self.start.shard.rank}"
-        thread = TransferThread(KvRegion(base_address, num_blocks, layout), name, report, self._crash)
+        region = KvRegion(base_address, num_blocks, layout)
+        thread = TransferThread(region, name, report, self._crash, max_piece_bytes=self.start.piece_bytes)
         thread.start()
 
         def take_commands() -> None:

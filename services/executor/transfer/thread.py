@@ -33,7 +33,6 @@ PAUSE_S = 1e-6  #: between two pieces: lets the loop's thread in
 PAUSE_AFTER_S = 200e-6  #: of posting; small pieces share a pause
 POLL_S = 50e-6  #: while writes are not proven
 DRIVE_S = 200e-6  #: while a peer writes here
-MAX_PIECE_BYTES = 4 << 20
 MAX_UNFINISHED_PIECES = 1 << 16
 STOP_TIMEOUT_S = 10.0
 
@@ -42,7 +41,8 @@ class TransferThread:
     """Commands in by `submit`; events out by `post_event`, called on this thread: it must neither block nor raise.
 
     `name` must be unique among processes and their lives: peers know agents by it. `on_crash` gets what ended the
-    thread other than `stop`; nothing was freed then. Lifecycle: `start`, `submit` …, `stop`.
+    thread other than `stop`; nothing was freed then. No piece, and no write of several, is larger than
+    `max_piece_bytes`. Lifecycle: `start`, `submit` …, `stop`.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class TransferThread:
         post_event: Callable[[ThreadEvent], object],
         on_crash: Callable[[BaseException], object],
         *,
+        max_piece_bytes: int,
         faults: FaultSource | None = None,
-        max_piece_bytes: int = MAX_PIECE_BYTES,
         max_unfinished_pieces: int = MAX_UNFINISHED_PIECES,
     ) -> None:
         self.counters = TransferCounters()

@@ -24,6 +24,7 @@ class Options(msgspec.Struct, frozen=True):
     layout: KvLayout
     faults: dict[int, str] = {}  #: by piece id
     max_unfinished_pieces: int = 1 << 16
+    max_piece_bytes: int = 4 << 20
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=100):
@@ -51,6 +52,7 @@ def run(options: Options) -> None:
         options.name,
         report,
         lambda error: report(Crashed(repr(error))),
+        max_piece_bytes=options.max_piece_bytes,
         faults=fault_of,
         max_unfinished_pieces=options.max_unfinished_pieces,
     )

@@ -41,14 +41,15 @@ def test_w13_whole_blocks_land_bit_for_bit_in_the_blocks_that_were_named(stage, 
     np.testing.assert_array_equal(receiver.memory, expected)
 
 
-def test_whole_blocks_that_stand_behind_each_other_go_in_one_write(stage, layout, fill):
-    writer, receiver = (stage.start(name, layout, 32) for name in ("prefill", "decode"))
+def test_whole_blocks_that_stand_behind_each_other_go_in_one_write_no_larger_than_a_piece_may_be(stage, layout, fill):
+    writer = stage.start("prefill", layout, 32, max_piece_bytes=3 * layout.block_bytes)
+    receiver = stage.start("decode", layout, 32)
     fill(writer, 1)
     stage.connect(writer, receiver)
     parts = {4: (0, 5), 9: (3, 16)}
     writer.send(Post(tuple(piece(i, i, 31 - i, parts.get(i, (0, 16))) for i in range(12))))
     posted_at = [writer.expect(PieceLanded).posted_at for _ in range(12)]
-    assert [posted_at.index(at) for at in posted_at] == [0, 0, 0, 0, 4, 5, 5, 5, 5, 9, 10, 10]
+    assert [posted_at.index(at) for at in posted_at] == [0, 0, 0, 3, 4, 5, 5, 5, 8, 9, 10, 10]
 
 
 def test_w13_part_of_the_slots_lands_in_every_plane_and_nowhere_else(stage, layout, fill):

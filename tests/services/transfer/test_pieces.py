@@ -81,7 +81,7 @@ def test_faults_are_named_or_refused():
 
 
 def test_more_unfinished_pieces_than_the_bound_are_refused_whole():
-    thread = TransferThread(REGION, "prefill", print, print, max_unfinished_pieces=2)
+    thread = TransferThread(REGION, "prefill", print, print, max_piece_bytes=1 << 20, max_unfinished_pieces=2)
     piece = Piece(1, "d", 1, 0, 0, 0, 8, 0, 4)
     thread.submit(OpenTransport("d", 1))
     thread.submit(Post((piece,)))
