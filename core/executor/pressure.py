@@ -20,8 +20,7 @@ def make_room(state: ExecutorState) -> None:
     needing = len([s for s in state.running.values() if s.needs_block and s.can_decode])
     short = needing - growable
     if short <= 0:
-        if state.memory.growable < len(state.running):
-            _reclaim(state, _num_soon(state) - state.memory.growable)
+        _reclaim(state, _num_soon(state) - growable)
         return
     state.counters["wait_kv_exhausted"] += 1
     short -= _coming(state)
