@@ -39,12 +39,13 @@ WRITER_ALONE = [
 LANDS_AT_ONCE = [
     (
         "baton.services.executor.transfer.writer",
-        "        agent = link.connected_agent()\n        if queued.fault.is_failed:\n",
-        "        self._post_event(PieceLanded(queued.piece.piece_id, 0.0, time.monotonic()))\n"
-        "        self._counters.num_posted_pieces += 1\n"
-        "        self._counters.num_landed_pieces += 1\n"
+        "        agent = link.connected_agent()\n        pieces = ",
+        "        for one in queued:\n"
+        "            self._post_event(PieceLanded(one.piece.piece_id, 0.0, time.monotonic()))\n"
+        "        self._counters.num_posted_pieces += len(queued)\n"
+        "        self._counters.num_landed_pieces += len(queued)\n"
         "        return\n"
-        "        agent = link.connected_agent()\n        if queued.fault.is_failed:\n",
+        "        agent = link.connected_agent()\n        pieces = ",
     )
 ]
 
