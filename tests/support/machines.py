@@ -307,14 +307,15 @@ def send_to(rig: ExecutorRig, number: int, asked: m.Work, to: Peer = D, *, trans
 
 
 def records_in(commands: Iterable[Any]) -> list[m.Record]:
-    """All that the Records among the commands say, one record for each row of tokens."""
+    """All that the Records among the commands, or among messages, say: one record for each row of tokens."""
     found = []
     for command in commands:
-        if isinstance(command, Send) and isinstance(command.message, m.Records):
-            for request_id, attempt, choice, offset, token in command.message.tokens:
+        message = command.message if isinstance(command, Send) else command
+        if isinstance(message, m.Records):
+            for request_id, attempt, choice, offset, token in message.tokens:
                 sampled = (SampledToken(choice, token),)
                 found.append(m.Record(AttemptId(request_id, attempt), choice, offset, sampled))
-            found += command.message.records
+            found += message.records
     return found
 
 

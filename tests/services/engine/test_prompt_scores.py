@@ -9,7 +9,6 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from baton.core.events import Send
 from baton.core.executor.steps import NewSequence
 from baton.core.wire import messages as m
 from baton.core.wire.sampling import SamplingParams
@@ -19,7 +18,7 @@ from baton.services.executor.engine.prompt_scores import ROWS_AT_ONCE, score_pro
 from baton.services.executor.engine.sequences import DeviceSequence
 from tests.services.engine.conftest import VOCAB_SIZE, pack
 from tests.support.engines import BLOCK, Alone, ComputingDuo, load
-from tests.support.machines import work
+from tests.support.machines import records_in, work
 from tests.support.reference import Reference
 
 PROMPT = [(13 * i * i + 7 * i + 2) % VOCAB_SIZE for i in range(53)]
@@ -28,11 +27,6 @@ NUM_TOP = 3
 
 def asked(device: Any, tokens: list[int] = PROMPT, **fields: Any) -> m.Work:
     return work(tokens, 4, layout=device.layout, num_prompt_logprobs=NUM_TOP, **fields)
-
-
-def records_in(told: list[Any]) -> list[m.Record]:
-    said = [each.message if isinstance(each, Send) else each for each in told]
-    return [record for message in said if isinstance(message, m.Records) for record in message.records]
 
 
 def scores_in(told: list[Any]) -> list[PromptScores]:
