@@ -6,14 +6,12 @@ interrupted: the rates that were measured by then are reported.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from baton.core.errors import ServingError
 from baton.core.knob_effects import NEEDS
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
 from baton.core.sim.fleet_run.spec import parse_topology
@@ -23,9 +21,10 @@ from baton.core.sim.study.verdict import AtRate, Named, judge
 from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.sim.compare_report import Comparison, show, write
-from baton.services.sim.many_runs import Broken, ManyRuns, default_jobs
-from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED
+from baton.services.sim.many_runs import ManyRuns, default_jobs
+from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.study_command import run_study
 from baton.services.sim.study_files import check_folder
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
 from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, light_rate
@@ -71,19 +70,7 @@ def parse(arguments: list[str]) -> Asked:
 
 def main(arguments: list[str]) -> int:
     asked = parse(arguments)
-    errors = Output(stderr=True)
-    try:
-        return _compare(asked, Output(), errors)
-    except Broken as error:
-        print(f"baton {NAME}: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except ServingError as error:
-        print(f"baton {NAME}: {error}", file=sys.stderr)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"baton {NAME}: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
-    return EXIT_REFUSED
+    return run_study(NAME, lambda console, errors: _compare(asked, console, errors))
 
 
 def _compare(asked: Asked, console: Output, errors: Output) -> int:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from typing import Any
 
 from baton.core.sim.mutation import Mutation, install
 from baton.services.sim.fuzz_flags import parse
+from baton.services.sim.workers import watch_parent
 
 BATCH_SEEDS = 10  #: of a worker; without workers each seed is judged before the next one runs
 MAX_STORIES = 3
@@ -29,18 +28,6 @@ def run_seeds(seeds: range, mutant: Mutation | None, check_every: int) -> list[A
     from baton.core.sim.fuzz import run_seed  # after the planting: it loads the machines
 
     return [run_seed(seed, check_every=check_every) for seed in seeds]
-
-
-def _watch_parent() -> None:
-    """A worker ends when its parent does, however that ended."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 _planted: list[str] = []
@@ -86,7 +73,7 @@ class Search:
 
     def _run_parallel(self, batches: Iterator[range]) -> None:
         jobs = self._options.jobs
-        with ProcessPoolExecutor(jobs, get_context("spawn"), _watch_parent) as pool:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), watch_parent) as pool:
             running: set[Future[list[Any]]] = set()
             try:
                 while True:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import active_children, get_context
@@ -25,6 +23,7 @@ from baton.core.sim.step_time.model import StepUnknown
 from baton.core.sim.study.measured import Measured, measure
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.sim.load import load_of
+from baton.services.sim.workers import watch_parent
 
 Table = Mapping[str, Any]  #: of a scenario
 
@@ -107,7 +106,7 @@ class ManyRuns:
 
     def _run_parallel(self, tables: Sequence[Table], ended: Callable[[int, Measured], None]) -> None:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._jobs, get_context("spawn"), _watch_parent)
+            self._pool = ProcessPoolExecutor(self._jobs, get_context("spawn"), watch_parent)
         # workers are started here and inherit what is blocked: a Ctrl-C is for this process alone
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -124,15 +123,3 @@ class ManyRuns:
 
 def default_jobs() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _watch_parent() -> None:
-    """A worker ends when its parent does, however that ended."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -6,7 +6,6 @@ the best that was found by then is reported.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from baton.core.sim.study.candidates import DEFAULT_KNOBS, Candidate, parse_knob
 from baton.core.sim.study.search import Ask, Search
 from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
-from baton.services.sim.many_runs import Broken, ManyRuns, default_jobs
-from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED
+from baton.services.sim.many_runs import ManyRuns, default_jobs
+from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.study_command import run_study
 from baton.services.sim.study_files import check_folder
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
 from baton.services.sim.study_load import SPEED, at_rate, axis_of, light_rate
@@ -65,19 +65,7 @@ def parse(arguments: list[str]) -> Asked:
 
 def main(arguments: list[str]) -> int:
     asked = parse(arguments)
-    errors = Output(stderr=True)
-    try:
-        return _tune(asked, Output(), errors)
-    except Broken as error:
-        print(f"baton {NAME}: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except ServingError as error:
-        print(f"baton {NAME}: {error}", file=sys.stderr)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"baton {NAME}: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
-    return EXIT_REFUSED
+    return run_study(NAME, lambda console, errors: _tune(asked, console, errors))
 
 
 def _tune(asked: Asked, console: Output, errors: Output) -> int:
