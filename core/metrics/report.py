@@ -56,7 +56,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     series: Series
     compat: tuple[Compat, ...] = ()
     server_series: dict[str, tuple[tuple[float, float], ...]] = {}  #: what the server said of itself: (time, value)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  #: where the load, or what is measured, may not be what was asked for
+    notes: tuple[str, ...] = ()  #: what a reader should know of what was run
     intervals: dict[str, Estimate] = {}  #: by the names of `intervals.headline`; of several runs, if there were
 
 

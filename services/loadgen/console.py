@@ -67,8 +67,10 @@ def show_report(report: Report, facts: Sequence[RequestFacts], console: Console)
         _show_compat(compat, console)
     for reason in summary.degraded:
         _line(console, f"[bold yellow]degraded:[/] {escape(reason)}")
-    for note in (*summary.notes, *report.warnings):
-        _line(console, f"[yellow]note:[/] {escape(note)}")
+    for warning in report.warnings:
+        _line(console, f"[yellow]warning:[/] {escape(warning)}")
+    for note in (*report.notes, *summary.notes):
+        _line(console, f"note: {escape(note)}")
 
 
 def show_comparison(found: Comparison, names: tuple[str, str], console: Console) -> None:

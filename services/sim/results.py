@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,16 @@ STEPS, TRACE = "steps.jsonl", "trace.json"
 
 
 def make_report(
-    scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun, intervals: dict[str, Estimate] | None = None
+    scenario: RunScenario,
+    fleet: FleetSpec,
+    plan: Plan,
+    run: FleetRun,
+    intervals: dict[str, Estimate] | None = None,
+    notes: Sequence[str] = (),
 ) -> Report:
     """A function of the run alone: it says neither when nor where it was made. `intervals` are over several runs; if
-    there are none, those within this one are told. Raises BadLoad."""
+    there are none, those within this one are told. `notes` stand beside those of its own. Raises BadLoad."""
+    sources = sorted({group.profile.source for group in fleet.groups})
     return Report(
         run=Run(
             target=f"a simulated {scenario.topology.upper()}",
@@ -42,15 +49,19 @@ def make_report(
         ),
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
-        warnings=(*sorted({group.profile.source for group in fleet.groups}), *_cautions(plan)),
+        warnings=tuple(_cautions(plan)),
+        notes=(*notes, *(f"step times: {source}" for source in sources)),
         intervals=intervals or within_run(run.facts),
     )
 
 
 def _cautions(plan: Plan) -> list[str]:
+    cautions = []
     if any(request.text or request.messages_json for request in plan.requests):
-        return ["prompts of the trace are texts: each four bytes of them count as one token"]
-    return []
+        cautions.append("prompts of the trace are texts: each four bytes of them count as one token")
+    if plan.num_left_out:
+        cautions.append(f"{plan.num_left_out} requests of the trace are left out: they need too many tokens")
+    return cautions
 
 
 def settings_of(scenario: RunScenario) -> dict[str, Any]:

@@ -28,16 +28,19 @@ from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.results import check_folder
-from baton.services.sim.arms import run_arms
+from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, load_of
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of
-from baton.services.sim.seeds import figures_of, other_seeds
+from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of, told_settings
+from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 SHOW_EVERY_S = 0.2
+ALIKE = (
+    "nothing in this run depends on the seed, so {} seeds are one run: it was made once, and intervals are of its parts"
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -71,6 +74,8 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     if arms is not None:
         if asked.out:
             raise BadCommand("--out: a scenario with arms prints its figures and writes no files")
+        for line in check_settings(told_settings(asked), arms):
+            errors.print(f"baton sim: {line}", markup=False, highlight=False, soft_wrap=True)
         shown = errors if errors.is_terminal else None
         return run_arms(table, arms, console, lambda scenario, load: simulate(scenario, load, shown))
     if KEY in table:
@@ -78,20 +83,25 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
             raise BadCommand("--out, --seeds: a scenario with measured figures prints them of one run")
         shown = errors if errors.is_terminal else None
         return run_ground_truth(table, asked.data, console, lambda scenario, load: simulate(scenario, load, shown))
-    scenario = make_scenario(table)
+    return _run_scenario(make_scenario(table), asked, console, errors)
+
+
+def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors: Console) -> int:
     folder = Path(asked.out) if asked.out else None
     if folder is not None:
         check_folder(folder)
     load = load_of(scenario)
     fleet = scenario.fleet()
+    is_once = scenario.seeds == 1 or not depends_on_seed(scenario, fleet, load.plan)
     shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
     with Stopping() as stopping:
         run = simulate(scenario, load, shown, recorder=None if asked.steps else FactsAlone(), stopping=stopping)
         took_s = time.perf_counter() - began_at
-        others = [] if stopping.is_asked else _others(scenario, shown, stopping)
+        others = [] if is_once or stopping.is_asked else _others(scenario, shown, stopping)
     spread = over_runs([figures_of(scenario, run), *others]) if others else None
-    report = make_report(scenario, fleet, load.plan, run, spread)
+    notes = [ALIKE.format(scenario.seeds)] if is_once and scenario.seeds > 1 else []
+    report = make_report(scenario, fleet, load.plan, run, spread, notes)
     if scenario.title:
         console.print(escape(scenario.title), highlight=False, soft_wrap=True)
     show_report(report, run.facts, console)
@@ -102,7 +112,8 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
-        errors.print(f"baton sim: {_cut(report, 1 + len(others), scenario.seeds)}", highlight=False, soft_wrap=True)
+        wanted = 1 if is_once else scenario.seeds
+        errors.print(f"baton sim: {_cut(report, 1 + len(others), wanted)}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     return 0 if report.summary.counts.succeeded else EXIT_FAILED
 

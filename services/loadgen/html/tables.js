@@ -81,7 +81,7 @@ function intervals({ report: { intervals: found } }) {
   const columns = [{ title: "figure" }, { title: runs > 1 ? "mean" : "value", isNumber: true }, { title: "from", isNumber: true }, { title: "to", isNumber: true }, { title: "±", isNumber: true }];
   const row = ([name, { value, low, high }]) => {
     const write = /^(ttft|tpot|itl|e2e)_s/.test(name) ? (seconds) => time(seconds, 4) : (plain) => number(plain, 4);
-    return [h("code", {}, name), write(value), write(low), write(high), isNumber(low) && value ? share((high - low) / 2 / Math.abs(value)) : NONE];
+    return [h("code", {}, name), write(value), write(low), write(high), isNumber(low) && value ? plusMinus((high - low) / 2 / Math.abs(value)) : NONE];
   };
   const note = runs > 1 ? `95 % confidence intervals of the mean over ${runs} runs with a seed of their own each, by Student’s t; all else on this page is of the first.`
     : "95 % confidence intervals by the spread among ten parts of this run, one after the other.";

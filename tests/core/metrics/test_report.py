@@ -34,6 +34,7 @@ def test_a_report_is_read_as_it_was_written(drawn, failure):
         compat=tuple(compat(tool, rows) for tool in Tool),
         server_series={"queue_depth": ((0.0, 3.0), (1.0, 4.0))},
         warnings=("slow",),
+        notes=("of two machines",),
     )
     read = decode_report(encode_report(report))
     assert encode_report(read) == encode_report(report)

@@ -24,11 +24,16 @@ def test_the_small_scenario_writes_the_load_generators_files(
     assert report.summary.goodput is not None
     assert report.summary.prefix_hit_rate is not None
     assert report.summary.prefix_hit_rate > 0.3
+    assert [note.partition(":")[0] for note in report.notes] == ["step times"]
+    assert report.warnings == ()
     with (tmp_path / "a" / "requests.jsonl").open("rb") as lines:
         assert len(list(decode_facts(lines))) == 120
     assert (tmp_path / "a" / "report.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "a" / "steps.jsonl").stat().st_size > 1000
-    assert "TTFT" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "TTFT" in shown
+    assert f"note: {report.notes[0]}" in shown
+    assert "warning:" not in shown
 
 
 def test_the_same_seed_writes_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
@@ -91,6 +96,9 @@ def test_asks_are_the_requests_of_a_scenario_that_names_each() -> None:
         (["--scenario", "small", "--set", "nothing"], "is not knob=value"),
         (["--scenario", "small", "--set", "parts=no.such:PARTS"], "parts: 'no.such:PARTS'"),
         (["--scenario", "small", "--steps"], "--steps"),
+        (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "--set load.rate=1: it would have no effect"),
+        (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "every arm sets it (prompts: 2U, mixed, "),
+        (["--scenario", "distserve_opt13b", "--set", "load.rate=1"], "the search of rates varies it"),
         (["--scenario", "small", "--slo", "x=1"], "slo"),
         (["--topology", "1U", "--profile", "a100-opt13b-tp1"], "--trace or --synthetic"),
         (["--topology", "1U", "--profile", "a100-opt13b-tp1", "--synthetic", "rate"], "'rate' is not NAME=VALUE"),
@@ -103,3 +111,17 @@ def test_what_makes_no_run_is_one_line_that_names_it(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert says in lines[0]
+
+
+def test_a_setting_that_some_arms_override_is_said_to_be_lost_of_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(
+        'topology = "1U"\nprofile = "a100-opt13b-tp1"\nfigures = ["output_tokens_per_s"]\n'
+        "asks = [{ at_s = 0.0, input_tokens = 64, output_tokens = 4 }]\n"
+        '[[arms]]\nname = "one"\n[[arms]]\nname = "two"\n[arms.set]\ntopology = "2U"\n'
+    )
+    assert main(["--scenario", str(path), "--set", "topology=3U", "--set", "unified.num_slots=4"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["baton sim: --set topology=3U: no effect on two, which set it themselves"]
