@@ -15,7 +15,8 @@ from baton.core.sim.step_time.features import StepKind
 from baton.core.sim.step_time.fit import Fit, fit
 from baton.core.sim.step_time.observed import ObservedStep, ObservedSteps
 from baton.core.sim.step_time.profile import Profile, encode_profile
-from baton.services.loadgen.results import describe_machine, write_whole
+from baton.services.loadgen.out_folder import write_whole
+from baton.services.loadgen.results import describe_machine
 from baton.services.profile.drive import LOADS, drive, read_steps
 
 EXIT_REFUSED, EXIT_INTERRUPTED = 2, 130

@@ -20,12 +20,12 @@ from baton.core.sim.study.rates import find_rates, parse_rates
 from baton.core.sim.study.verdict import AtRate, Named, judge
 from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
+from baton.services.loadgen.out_folder import taken
 from baton.services.sim.compare_report import Comparison, show, write
 from baton.services.sim.many_runs import ManyRuns, default_jobs
 from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_files import check_folder
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
 from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, light_rate
 
@@ -75,9 +75,11 @@ def main(arguments: list[str]) -> int:
 
 def _compare(asked: Asked, console: Output, errors: Output) -> int:
     comparing = Comparing(asked)
-    folder = Path(asked.out) if asked.out else None
-    if folder is not None:
-        check_folder(folder, FILES)
+    with taken(asked.out, FILES, "study") as folder:
+        return _compare_into(folder, comparing, asked, console, errors)
+
+
+def _compare_into(folder: Path | None, comparing: Comparing, asked: Asked, console: Output, errors: Output) -> int:
     is_interrupted = False
     try:
         with ManyRuns(asked.jobs or default_jobs(), errors if errors.is_terminal else None) as runs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 
 from baton.core.metrics.intervals import Estimate, within_run
 from baton.core.metrics.over_time import over_time
-from baton.core.metrics.report import Report, Run, encode_facts
+from baton.core.metrics.report import Report, Run, encode_facts, encode_report
 from baton.core.metrics.summary import summarize
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import RunScenario
@@ -20,8 +20,9 @@ from baton.core.sim.fleet_run.trace import trace_of
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.loadgen.build import plan_fingerprint
 from baton.services.loadgen.html import render
+from baton.services.loadgen.out_folder import write_all
 from baton.services.loadgen.plan import Plan
-from baton.services.loadgen.results import PAGE, RECORDS, write_report, write_whole
+from baton.services.loadgen.results import PAGE, RECORDS, REPORT, TABLE, table_of
 
 STEPS, TRACE = "steps.jsonl", "trace.json"
 
@@ -79,19 +80,22 @@ def settings_of(scenario: RunScenario) -> dict[str, Any]:
 
 
 def write_files(folder: Path, report: Report, run: FleetRun, with_steps: bool) -> list[Path]:
-    """The load generator's files; each step in a line, and all of the run as a trace, if wanted. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The load generator's files; each step in a line, and all of the run as a trace, if wanted. All or none of them,
+    the report last. Raises OSError."""
+    write_all(folder, _files(report, run, with_steps))
+    return [folder / name for name in ((PAGE, STEPS, TRACE) if with_steps else (PAGE,))]
+
+
+def _files(report: Report, run: FleetRun, with_steps: bool) -> Iterator[tuple[str, bytes]]:
     ordered = sorted(run.facts, key=lambda row: row.index)
-    write_report(folder, report)
-    write_whole(folder / RECORDS, encode_facts(ordered))
-    write_whole(folder / PAGE, render([report], [ordered]).encode())
-    written = [folder / PAGE]
+    yield RECORDS, encode_facts(ordered)
+    yield TABLE, table_of(report)
+    yield PAGE, render([report], [ordered]).encode()
     if with_steps:
         lines = [msgspec.json.encode(_step_line(step, run.began_s)) + b"\n" for step in run.recorder.steps]
-        write_whole(folder / STEPS, b"".join(lines))
-        write_whole(folder / TRACE, msgspec.json.encode(trace_of(run)))
-        written += [folder / STEPS, folder / TRACE]
-    return written
+        yield STEPS, b"".join(lines)
+        yield TRACE, msgspec.json.encode(trace_of(run))
+    yield REPORT, encode_report(report)
 
 
 def _step_line(step: Any, began_s: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`baton sim`: a performance run on executors of which only the time is modelled, reported as a load is.
 
-Exit codes: 0; 1 no request succeeded, or a law of the system was broken; 2 nothing could be run; 130 interrupted: what
-was simulated by then is reported.
+Exit codes: 0; 1 no request succeeded, a law of the system was broken, or the files could not be written; 2 nothing
+could be run; 130 interrupted: what was simulated by then is reported.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
+from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.core.sim.fleet_run.world import FactsAlone, Recorder
 from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
-from baton.services.loadgen.results import check_folder
+from baton.services.loadgen.out_folder import taken
+from baton.services.loadgen.results import FILES
 from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, load_of
@@ -87,11 +89,20 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
 
 
 def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors: Console) -> int:
-    folder = Path(asked.out) if asked.out else None
-    if folder is not None:
-        check_folder(folder)
-    load = load_of(scenario)
-    fleet = scenario.fleet()
+    load, fleet = load_of(scenario), scenario.fleet()
+    with taken(asked.out, FILES, "run") as folder:
+        return _run_into(folder, scenario, load, fleet, asked, console, errors)
+
+
+def _run_into(
+    folder: Path | None,
+    scenario: RunScenario,
+    load: SimLoad,
+    fleet: FleetSpec,
+    asked: Asked,
+    console: Console,
+    errors: Console,
+) -> int:
     is_once = scenario.seeds == 1 or not depends_on_seed(scenario, fleet, load.plan)
     shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
@@ -106,16 +117,27 @@ def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors:
         console.print(escape(scenario.title), highlight=False, soft_wrap=True)
     show_report(report, run.facts, console)
     _show_uses(run, console)
-    if folder is not None:
-        for path in write_files(folder, report, run, asked.steps):
-            console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    is_kept = folder is None or _keep(folder, report, run, asked, console, errors)
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
         wanted = 1 if is_once else scenario.seeds
         errors.print(f"baton sim: {_cut(report, 1 + len(others), wanted)}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    return 0 if report.summary.counts.succeeded else EXIT_FAILED
+    return 0 if report.summary.counts.succeeded and is_kept else EXIT_FAILED
+
+
+def _keep(folder: Path, report: Report, run: FleetRun, asked: Asked, console: Console, errors: Console) -> bool:
+    """Whether the files could be written; if not, all that was shown stays true."""
+    try:
+        written = write_files(folder, report, run, asked.steps)
+    except OSError as error:
+        text = f"baton sim: {error.filename}: {error.strerror}: no file of this run was kept"
+        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        return False
+    for path in written:
+        console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    return True
 
 
 def _others(scenario: RunScenario, shown: Console | None, stopping: Stopping) -> list[dict[str, float]]:

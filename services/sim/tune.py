@@ -18,11 +18,11 @@ from baton.core.sim.study.candidates import DEFAULT_KNOBS, Candidate, parse_knob
 from baton.core.sim.study.search import Ask, Search
 from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
+from baton.services.loadgen.out_folder import taken
 from baton.services.sim.many_runs import ManyRuns, default_jobs
 from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_files import check_folder
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
 from baton.services.sim.study_load import SPEED, at_rate, axis_of, light_rate
 from baton.services.sim.tune_report import Tuned, show, write
@@ -70,9 +70,11 @@ def main(arguments: list[str]) -> int:
 
 def _tune(asked: Asked, console: Output, errors: Output) -> int:
     tuning = Tuning(asked)
-    folder = Path(asked.out) if asked.out else None
-    if folder is not None:
-        check_folder(folder, FILES)
+    with taken(asked.out, FILES, "study") as folder:
+        return _tune_into(folder, tuning, asked, console, errors)
+
+
+def _tune_into(folder: Path | None, tuning: Tuning, asked: Asked, console: Output, errors: Output) -> int:
     is_interrupted = False
     try:
         with ManyRuns(asked.jobs or default_jobs(), errors if errors.is_terminal else None) as runs:

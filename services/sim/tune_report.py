@@ -23,7 +23,7 @@ from baton.core.sim.study.pairs import figure
 from baton.core.sim.study.search import STEP, Search
 from baton.core.sim.study.texts import NONE, number, percent, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE
-from baton.services.loadgen.results import write_whole
+from baton.services.loadgen.out_folder import write_whole
 from baton.services.sim.compare_report import bounds_text, ends
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
 from baton.services.sim.results import settings_of

@@ -110,6 +110,7 @@ LOAD = ("--synthetic", "num_requests=8 input_tokens=64 output_tokens=4", *SLO)
             "closed loop",
         ),
         (["--topology", "1P1D", "--scenario", "coalesce_c16"], "it has arms of its own"),
+        (["--topology", "1P1D", *A100, *LOAD, "--out", "/dev/null/x"], "/dev/null/x: Not a directory"),
         (["--topology", "1P1D", "--scenario", "nothing"], "no scenario of this name"),
         (["--topology", "1P1D", "--profile", "none", *LOAD], "neither a file nor one of the built-in"),
         (["--topology", "1P1D", *A100, *SLO, "--trace", "/nowhere"], "/nowhere"),

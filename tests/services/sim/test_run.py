@@ -8,9 +8,10 @@ from baton.core.metrics.report import decode_facts, decode_report
 from baton.core.sim.fleet_run.arms import KEYS
 from baton.core.sim.fleet_run.scenario_file import built_in, make_scenario, read_scenario
 from baton.services.loadgen.comparing import main as compare
+from baton.services.loadgen.out_folder import taken
 from baton.services.sim.ground_truth import KEY
 from baton.services.sim.load import load_of
-from baton.services.sim.run import EXIT_REFUSED, main
+from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED, main
 
 QUICK = ("--set", "load.num_sessions=6")
 
@@ -125,3 +126,33 @@ def test_a_setting_that_some_arms_override_is_said_to_be_lost_of_these(
     assert main(["--scenario", str(path), "--set", "topology=3U", "--set", "unified.num_slots=4"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert said == ["baton sim: --set topology=3U: no effect on two, which set it themselves"]
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    out = str(tmp_path / "file" / "x")
+    assert main(["--scenario", "small", "--out", out]) == EXIT_REFUSED
+    shown = capsys.readouterr()
+    assert shown.err == f"baton sim: {out}: Not a directory\n"
+    assert shown.out == ""
+
+
+def test_a_second_run_into_the_same_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with taken(str(tmp_path), (), "run"):
+        assert main(["--scenario", "small", "--out", str(tmp_path)]) == EXIT_REFUSED
+    assert capsys.readouterr().err == f"baton sim: out: another run is writing to {tmp_path}\n"
+
+
+def test_a_full_disk_keeps_no_file_and_the_run_can_be_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["--scenario", "small", *QUICK, "--out", str(tmp_path)]
+    (tmp_path / "report.html.new").symlink_to("/dev/full")
+    assert main(told) == EXIT_FAILED
+    shown = capsys.readouterr()
+    assert "18 of 18 requests succeeded" in shown.out
+    assert f"baton sim: {tmp_path}/report.html: No space left on device" in shown.err
+    assert list(tmp_path.iterdir()) == []
+    assert main(told) == 0
