@@ -116,7 +116,7 @@ def _examples(facts: Iterable[RequestFacts]) -> list[str]:
 def _rates(summary: Summary) -> list[list[Part]]:
     """Lines. A load without due times asks for no rate."""
     throughput, rate, goodput = summary.throughput, summary.rate, summary.goodput
-    asked: list[Part] = [("requests/s due", rate.asked_per_s, "{:.2f}"), ("sent", rate.achieved_per_s, "{:.2f}")]
+    asked: list[Part] = [(f"{rate.what}/s due", rate.asked_per_s, "{:.2f}"), ("sent", rate.achieved_per_s, "{:.2f}")]
     lines: list[list[Part]] = [
         [
             ("requests/s", throughput.requests_per_s, "{:.2f}"),

@@ -67,7 +67,7 @@ function headline({ report: { summary } }) {
   const { throughput, distributions, rate, concurrency } = summary;
   return h("div", { class: "tiles", role: "group", "aria-label": "Main figures" },
     successTile(summary),
-    tile("Output", "output", big([number(throughput.output_tokens_per_s), "tokens/s"]), h("p", { class: "beside" }, `${number(throughput.requests_per_s)} successes/s; ${number(rate.achieved_per_s)} sent/s${rate.asked_per_s === null ? "" : ` of ${number(rate.asked_per_s)} asked`}; ${number(concurrency.mean)} open on average, ${number(concurrency.max)} at most`)),
+    tile("Output", "output", big([number(throughput.output_tokens_per_s), "tokens/s"]), h("p", { class: "beside" }, `${number(throughput.requests_per_s)} successes/s; ${number(rate.achieved_per_s)} ${rate.what === "sessions" ? "sessions " : ""}sent/s${rate.asked_per_s === null ? "" : ` of ${number(rate.asked_per_s)} asked`}; ${number(concurrency.mean)} open on average, ${number(concurrency.max)} at most`)),
     goodputTile(summary),
     latencyTile("Time to first token", distributions, "ttft_s", "ttft_from_schedule_s"),
     latencyTile("Inter-token latency", distributions, "itl_s"),

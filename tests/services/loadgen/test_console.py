@@ -47,6 +47,8 @@ def test_a_rate_is_asked_for_only_where_requests_have_times() -> None:
     later = msgspec.structs.replace(FACTS, index=1, scheduled_s=0.5, dispatched_s=0.5, sent_s=0.5)
     run = run._replace(facts=[FACTS, later])
     assert "open at once: mean 1.5, most 2, requests/s due 2.00, sent 2.00" in shown(run)
+    chats = [msgspec.structs.replace(row, session=f"chat {row.index}") for row in run.facts]
+    assert "open at once: mean 1.5, most 2, sessions/s due 2.00, sent 2.00" in shown(run._replace(facts=chats))
     waiting = [msgspec.structs.replace(row, is_due_by_plan=False) for row in run.facts]
     assert "open at once: mean 1.5, most 2" in shown(run._replace(facts=waiting))
 

@@ -97,6 +97,17 @@ async def test_what_is_shown_is_what_the_report_says(tmp_path: Path) -> None:
         assert await page.locator("#objectives tbody tr").count() == 4
 
 
+async def test_a_rate_of_chats_is_in_sessions_and_no_line_says_that_all_are_good(tmp_path: Path) -> None:
+    single = requests(20, share_failed=0.0)
+    chats = [msgspec.structs.replace(row, session=f"chat {row.index}") for row in single]
+    for facts, unit, sent, lines in ((single, "requests/s", "sent/s", 1), (chats, "sessions/s", "sessions sent/s", 0)):
+        async with open_report(render([report_of(facts)] * 2, [facts] * 2), tmp_path) as page:
+            rows = page.locator("table.singles tbody tr").filter(has_text="Request rate, asked")
+            assert unit in await rows.inner_text()
+            assert f" {sent}" in (await page.inner_text(".tile.output .beside"))
+            assert await page.locator("#sweep line.dashed").count() == lines
+
+
 async def test_notes_are_no_warnings_and_an_interval_of_no_width_is_0(tmp_path: Path) -> None:
     facts = requests(20)
     spread = {
