@@ -32,7 +32,7 @@ from baton.services.loadgen.out_folder import taken
 from baton.services.loadgen.results import FILES
 from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
-from baton.services.sim.load import SimLoad, load_of
+from baton.services.sim.load import SimLoad, idle_time, load_of
 from baton.services.sim.results import make_report, write_files
 from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of, told_settings
 from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
@@ -104,6 +104,8 @@ def _run_into(
     errors: Console,
 ) -> int:
     is_once = scenario.seeds == 1 or not depends_on_seed(scenario, fleet, load.plan)
+    if idle := idle_time(load.plan, fleet):
+        errors.print(f"baton sim: {idle}", markup=False, highlight=False, soft_wrap=True)
     shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
     with Stopping() as stopping:

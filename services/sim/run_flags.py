@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 import msgspec
@@ -122,8 +123,15 @@ def _of_flags(asked: Asked) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals:
             raise BadCommand(f"--synthetic: {part!r} is not NAME=VALUE, such as rate=2")
+        if "=" in value:
+            raise BadCommand(f"--synthetic: {part!r}: options are separated by blanks: {_apart(part)!r}")
         load[name.replace("-", "_")] = value
     return {"name": "command line", "topology": asked.topology, "profile": asked.profile, "load": load}
+
+
+def _apart(part: str) -> str:
+    """`rate=1,num_requests=3` with blanks; commas within a value stay."""
+    return re.sub(r"[,;]+(?=[A-Za-z_-]+=)", " ", part)
 
 
 def list_known() -> str:

@@ -96,6 +96,15 @@ def test_asks_are_the_requests_of_a_scenario_that_names_each() -> None:
         (["--scenario", "small", "--set", "profile=none"], "neither a file nor one of the built-in profiles"),
         (["--scenario", "small", "--set", "nothing"], "is not knob=value"),
         (["--scenario", "small", "--set", "parts=no.such:PARTS"], "parts: 'no.such:PARTS'"),
+        (["--scenario", "small", "--set", "nope=4"], "nope: there is no such field"),
+        (["--scenario", "small", "--set", "topolgy=2U"], "topolgy: there is no such field; is topology meant?"),
+        (["--scenario", "small", "--set", "decod.num_slots=4"], "decod: there is no such field; is decode meant?"),
+        (["--scenario", "small", "--set", "wires.latncy_s=1"], "wires.latncy_s: there is no such field; is latency_s"),
+        (["--scenario", "small", "--set", "load.rat=4"], "load.rat: there is no such setting of a load; is rate"),
+        (
+            ["--topology", "1U", "--profile", "a100-opt13b-tp1", "--synthetic", "rate=1,input_tokens=normal:9,2"],
+            "options are separated by blanks: 'rate=1 input_tokens=normal:9,2'",
+        ),
         (["--scenario", "small", "--steps"], "--steps"),
         (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "--set load.rate=1: it would have no effect"),
         (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "every arm sets it (prompts: 2U, mixed, "),
@@ -112,6 +121,13 @@ def test_what_makes_no_run_is_one_line_that_names_it(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert says in lines[0]
+
+
+def test_a_refused_request_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "rate=1 num_requests=1 input_tokens=2000000 output_tokens=4"
+    told = ["--topology", "1U", "--profile", "a100-opt13b-tp1", "--synthetic", spec, "--set", "max_model_len=4000000"]
+    assert main(told) == EXIT_FAILED
+    assert "  http_error: NEVER_FITS: blocks 31,251" in capsys.readouterr().out
 
 
 def test_a_setting_that_some_arms_override_is_said_to_be_lost_of_these(

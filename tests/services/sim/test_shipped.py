@@ -52,6 +52,13 @@ def test_sessions_of_agents_run_in_the_order_of_their_turns(capsys: pytest.Captu
     assert "requests succeeded" in capsys.readouterr().out
 
 
+def test_sessions_without_a_rate_are_told_which_settings_give_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--topology", "1U", "--profile", "a100-opt13b-tp1", "--trace", "sample-sessions"]) == EXIT_REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "sample-sessions has no times of its own" in line
+    assert "--set load.rate=… or --set load.concurrency=…" in line
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/simulator.md"])
 def test_every_command_of_the_docs_makes_a_scenario_and_seeds_are_told_where_they_draw(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
