@@ -50,6 +50,7 @@ def make_report(
         ),
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
+        executors=tuple(run.uses),
         warnings=tuple(_cautions(plan)),
         notes=(*notes, *(f"step times: {source}" for source in sources)),
         intervals=intervals or within_run(run.facts),

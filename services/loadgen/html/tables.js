@@ -88,6 +88,14 @@ function intervals({ report: { intervals: found } }) {
   return section("intervals", "How sure", note, table("Intervals", columns, entries.map(row), "plain"));
 }
 
+// Only of a simulated run: of others nobody says it.
+function executors({ report: { executors: found } }) {
+  if (!found.length) return null;
+  const columns = [{ title: "executor" }, { title: "steps", isNumber: true }, { title: "computing", isNumber: true }, { title: "loop occupied", isNumber: true }, { title: "KV sent, GB", isNumber: true }];
+  const row = ({ name, num_steps: steps, busy_share: busy, occupied_share: occupied, kv_bytes: bytes }) => [name, decimal(steps, 0), share(busy), share(occupied), decimal(bytes / 1e9, 2)];
+  return section("executors", "Executors", "Computing and occupied: shares of the run’s time.", table("Executors", columns, found.map(row), "stacked executors"));
+}
+
 function otherTools({ report: { compat } }) {
   if (!compat.length) return null;
   return section("tools", "By other tools’ definitions", "The same facts, as these tools would name and count them; times in seconds are written in a unit that fits.",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from baton.core.metrics.report import decode_facts, decode_report
@@ -27,6 +28,13 @@ def test_the_small_scenario_writes_the_load_generators_files(
     assert report.summary.prefix_hit_rate > 0.3
     assert [note.partition(":")[0] for note in report.notes] == ["step times"]
     assert report.warnings == ()
+    prefill, decode = report.executors
+    assert (prefill.name, decode.name) == ("prefill-0", "decode-0")
+    lines = (tmp_path / "a" / "steps.jsonl").read_bytes().splitlines()
+    steps = [msgspec.json.decode(line)["executor"] for line in lines]
+    assert (prefill.num_steps, decode.num_steps) == (steps.count("prefill-0"), steps.count("decode-0"))
+    assert 0 < prefill.busy_share < 1
+    assert prefill.kv_bytes > 0 == decode.kv_bytes
     with (tmp_path / "a" / "requests.jsonl").open("rb") as lines:
         assert len(list(decode_facts(lines))) == 120
     assert (tmp_path / "a" / "report.html").read_text().startswith("<!doctype html>")

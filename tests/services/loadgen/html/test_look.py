@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from baton.core.metrics.compat import Tool
+from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import Failure, RequestFacts
 from baton.core.metrics.goodput import NO_SLO
 from baton.core.metrics.intervals import Estimate
@@ -19,12 +20,16 @@ from tests.services.loadgen.html.runs import report_of, requests, server_series
 from tests.services.loadgen.html.test_page import HOSTILE
 from tests.support.browser import CONTRAST, FLAWS, HEIGHT, MIN_CONTRAST
 
+EXECUTORS = (
+    ExecutorUse(name="prefill-0", num_steps=1234, busy_share=0.25, kv_bytes=12_340_000_000),
+    ExecutorUse(name="decode-0", num_steps=9, busy_share=0.9991, occupied_share=0.5),
+)
 A4_PX = 718  #: what the margins of a browser leave of its width
 
 
 def whole_page() -> str:
     facts = requests(300)
-    said: dict[str, Any] = {"warnings": ("a warning",), "notes": ("a note",)}
+    said: dict[str, Any] = {"warnings": ("a warning",), "notes": ("a note",), "executors": EXECUTORS}
     report = report_of(facts, tools=tuple(Tool), server_series=server_series(facts), **said)
     summary = msgspec.structs.replace(report.summary, degraded=("18.40 requests/s were sent, 20.00 asked for",))
     return render([msgspec.structs.replace(report, summary=summary)], [facts])
@@ -106,6 +111,16 @@ async def test_a_rate_of_chats_is_in_sessions_and_no_line_says_that_all_are_good
             assert unit in await rows.inner_text()
             assert f" {sent}" in (await page.inner_text(".tile.output .beside"))
             assert await page.locator("#sweep line.dashed").count() == lines
+
+
+async def test_executors_are_told_of_where_they_are_known(tmp_path: Path) -> None:
+    facts = requests(20)
+    shown = []
+    for known in (EXECUTORS, ()):
+        async with open_report(render([report_of(facts, executors=known)], [facts]), tmp_path) as page:
+            cells = await page.locator("#executors tbody td").all_inner_texts()
+            shown.append([text.replace("\xa0", " ") for text in cells])
+    assert shown == [["1,234", "25.0 %", "0 %", "12.34", "9", "99.9 %", "50.0 %", "0.00"], []]
 
 
 async def test_notes_are_no_warnings_and_an_interval_of_no_width_is_0(tmp_path: Path) -> None:
