@@ -61,7 +61,7 @@ def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
     fire, draft = decision.fire, decision.draft
     if fire is None:
         decodes = walk.plan_decodes(state)
-        if decodes.items or decision.kept is None:
+        if decodes or decision.kept is None:
             _keep(state, decision.kept)
             return decodes
         fire, draft = Fire.NO_DECODE, draft or _plan(state)

@@ -265,7 +265,7 @@ class ExecutorCore:
             while len(steps) < state.config.num_queued_steps:
                 pressure.make_room(state)
                 draft = self._next_step(lane)
-                if not draft.items:
+                if not draft:
                     break
                 launch.launch(state, draft, lane)
                 joining.admit(state)

@@ -82,6 +82,7 @@ class Sequence:
         "choice",
         "compute",
         "first_output",
+        "free_until",
         "group",
         "hashes",
         "max_len",
@@ -111,6 +112,8 @@ class Sequence:
         self.tokens = array("i", work.prompt)  #: prompt, then known outputs
         self.block_ids = array("i", block_ids)  #: in order of position
         self.block_size = block_size
+        self.free_until = 0  #: positions below it can be decoded into the blocks that it has: see `note_blocks`
+        self.note_blocks()
         self.num_computed = 0  #: positions [0, num_computed) have KV, proven
         self.num_scheduled = 0  #: the same, counting launched steps
         self.num_pending = 0  #: samples launched whose token is not known yet
@@ -135,6 +138,11 @@ class Sequence:
         """Whether it waits while too many computed tokens wait for their transfer: a new prompt for which no decode
         executor holds blocks. Where one does, others may wait for these, so nothing holds it back."""
         return self.num_scheduled == 0 and self.group.kind is Kind.PREFILL and self.group.outgoing is None
+
+    def note_blocks(self) -> None:
+        """It has another number of blocks now. Whatever decodes is scheduled up to its last token but one, whose
+        successor is not computed; so there is one comparison for whether it may go on and whether it has its block."""
+        self.free_until = min(len(self.block_ids) * self.block_size, self.max_len - 1)
 
     @property
     def can_decode(self) -> bool:
