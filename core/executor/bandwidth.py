@@ -92,7 +92,7 @@ class PairWindow:
         """What a piece takes beyond its bytes."""
         if self._overhead_s is None:
             rate, lone = self.bytes_per_s, self._lone
-            self._overhead_s = _median([max(0.0, s - size / rate) for s, size in lone]) if rate and lone else 0.0
+            self._overhead_s = max(0.0, _median([s - size / rate for s, size in lone])) if rate and lone else 0.0
         return self._overhead_s
 
 

@@ -56,7 +56,7 @@ def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
     if state.overlaps:
         return walk.plan_decodes(state) if lane == MAIN_LANE else walk.plan_prompts(state)
     if not state.gate.is_alternate:
-        return walk.plan_step(state)
+        return walk.plan_step(state) if state.running or len(state.queue) else Draft(0)
     decision = _decide(state) if walk.has_demand(state) else NOTHING
     fire, draft = decision.fire, decision.draft
     if fire is None:

@@ -112,4 +112,5 @@ def _release_if_free(state: ExecutorState, sequence: Sequence) -> None:
         state.dropped.append(sequence.seq_id)
     state.memory.pool.release(sequence.block_ids.tobytes())
     sequence.block_ids = array("i")
+    del sequence.group  # else the two of them would keep a long prompt until some collection of garbage
     state.memory.free_slot()

@@ -234,7 +234,7 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
 
 def _pair_window(state: ExecutorState, transport: Transport) -> int:
     """Bound of one pair. Never more than its share of the total, so that stopped peers leave room for others (H12)."""
-    num_pairs = sum(1 for other in state.transports.values() if other.link is Link.READY)
+    num_pairs = len([other for other in state.transports.values() if other.link is Link.READY])
     share = state.config.total_window_bytes // max(1, num_pairs)
     bound = min(state.config.window_bytes, transport.window_bytes, share)
     return bound if state.config.window == "fixed" else min(bound, transport.window.num_bytes)
