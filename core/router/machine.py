@@ -14,7 +14,7 @@ from baton.core.ids import AttemptId, Life, Peer, Role
 from baton.core.router import attempts
 from baton.core.router.events import Arrive, ClientGone, Deliver, DeliverTokens, End, StopAt
 from baton.core.router.state import RouterState
-from baton.core.router.streams import Choice, LegState, Stream, wire_id
+from baton.core.router.streams import LegState, Stream, wire_id
 from baton.core.wire import messages as m
 from baton.core.wire.tokens import SampledToken
 
@@ -186,9 +186,8 @@ class RouterCore:
         for leg_id, attempt, index, offset, token in message.tokens:
             leg = legs.get(leg_id)
             if leg is not None and leg.attempt == attempt and leg.flows_from == sender:
-                choice: Choice | None = leg.choices[0]
-                if choice.index != index:
-                    choice = leg.choice(index)
+                first = leg.choices[0]
+                choice = first if first.index == index else leg.choice(index)
                 if choice is not None and offset == len(choice.tokens) and not choice.early and not choice.finish:
                     stream = leg.stream
                     choice.tokens.append(token)
