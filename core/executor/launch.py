@@ -253,8 +253,9 @@ def _has_scores(item: StepItem, done: ItemResult) -> bool:
 def _apply_decodes(state: ExecutorState, step: LaunchedStep, result: StepResult) -> None:
     """One token of each sequence that decoded; they go before the prompts. What is done for every token of every
     answer: nothing that could be done elsewhere."""
+    ended = Compute.ENDED
     for sequence, item, done in zip(step.sequences[: step.num_decodes], step.plan.items, result.items, strict=False):
-        if sequence.compute is Compute.ENDED:
+        if sequence.compute is ended:
             continue
         sequence.num_pending -= 1
         sequence.num_computed = num_computed = item.start + 1

@@ -83,7 +83,7 @@ class StepPace:
         self._decodes = Line(DECODE_MEMORY)
         self._prompts = Line(PROMPT_MEMORY)
         self._fit_decodes = (0.0, 0.0)
-        self._found_prompts: tuple[float, float] | None = None  #: `_fit_prompts`; None: it may have changed since
+        self._fit_prompts = (0.0, 0.0)
         self.told: Measures | None = None  #: in this session with the scheduler
         self.has_news = True  #: something was measured since it was last looked at whether to tell it
         self._told_at = 0.0
@@ -113,13 +113,6 @@ class StepPace:
         """What part of the steps with prompts of late was their fixed part; 1: not measured yet."""
         return self._prompts.fixed_share(self.prompt_fixed_s)
 
-    @property
-    def _fit_prompts(self) -> tuple[float, float]:
-        """Found when it is asked for: many steps have no prompts."""
-        if self._found_prompts is None:
-            self._found_prompts = self._prompts.fit(self._fit_decodes[0])
-        return self._found_prompts
-
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""
         self.has_news = True
@@ -133,7 +126,7 @@ class StepPace:
             fixed_s, each_s = self._fit_decodes
             self._decodes.add(num_decodes, duration_s, fixed_s + each_s * num_decodes)
             self._fit_decodes = self._decodes.fit(self._decodes.mean_s)
-        self._found_prompts = None
+        self._fit_prompts = self._prompts.fit(self._fit_decodes[0])
 
     def begin_session(self) -> None:
         """The scheduler knows nothing of what was told before."""

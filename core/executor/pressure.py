@@ -3,6 +3,8 @@ youngest is preempted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from baton.core.errors import Reason
 from baton.core.executor import placing
 from baton.core.executor.sequence import Compute, Sequence, SequenceGroup, Transfer
@@ -59,9 +61,10 @@ def _reclaim(state: ExecutorState, num_blocks: int) -> bool:
     return True
 
 
-def _decoding(state: ExecutorState) -> list[Sequence]:
+def _decoding(state: ExecutorState) -> Iterable[Sequence]:
     """In the batch, or about to join it."""
-    return [*state.running.values(), *[arrival.sequence for arrival in state.joining.waiting.values()]]
+    running, waiting = state.running.values(), state.joining.waiting
+    return [*running, *[arrival.sequence for arrival in waiting.values()]] if waiting else running
 
 
 def _coming(state: ExecutorState) -> int:
