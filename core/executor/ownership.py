@@ -84,6 +84,8 @@ def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, num_left: in
 def closing_line(group: SequenceGroup) -> Note:
     """When the attempt reached each stage here."""
     what = f"{group.kind.name.lower()} ended"
+    if "last_token" in group.marks.at:
+        group.marks.at["last_token"] = max([sequence.last_token_at for sequence in group.sequences if sequence.outputs])
     return Note(what, group.work_id.request_id, group.work_id.attempt, numbers=group.marks.numbers())
 
 

@@ -85,6 +85,7 @@ class Sequence:
         "free_until",
         "group",
         "hashes",
+        "last_token_at",
         "max_len",
         "num_computed",
         "num_owners",
@@ -94,10 +95,12 @@ class Sequence:
         "num_scheduled",
         "on_device",
         "outputs",
+        "router",
         "seq_id",
         "stop_token_ids",
         "story",
         "tokens",
+        "work_id",
     )
 
     def __init__(self, seq_id: int, group: SequenceGroup, choice: int, block_ids: bytes, block_size: int) -> None:
@@ -119,6 +122,9 @@ class Sequence:
         self.num_pending = 0  #: samples launched whose token is not known yet
         self.num_owners = 0  #: launched steps, pending copies and transfers that may touch its blocks
         self.outputs: list[SampledToken] = []  #: of this attempt
+        self.last_token_at = 0.0  #: when the last of them came
+        self.work_id = group.work_id  #: here too, as `router` is: a decode step looks at nothing but its sequences
+        self.router = work.router
         self.hashes = bytearray(work.hashes)  #: 16 bytes for each full block whose tokens are known
         self.num_published = 0  #: leading blocks in the prefix index
         self.chain_intact = True  #: every block before `num_published` is the index's own

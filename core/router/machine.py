@@ -192,7 +192,7 @@ class RouterCore:
                     stream = leg.stream
                     choice.tokens.append(token)
                     leg.confirmed_at = stream.last_token_at = now
-                    plain += (stream.request.request_id, index, offset, token)
+                    plain += (leg.request_id, index, offset, token)
                     continue
             if plain:
                 state.out.append(DeliverTokens(tuple(plain)))
