@@ -109,7 +109,9 @@ class Search:
             self.counters.update(report.counters)
             if not report.is_good:
                 self.violations.append(report)
-                print(f"seed {report.seed}: {report.violation}", flush=True)
+                # One write: a Ctrl-C can come between the text and the line end of a print.
+                sys.stdout.write(f"seed {report.seed}: {report.violation}\n")
+                sys.stdout.flush()
 
     def _is_done(self) -> bool:
         options = self._options

@@ -141,10 +141,16 @@ def profile_of(engine: Engine, measured: Measured, told: MeasuredTable, scenario
 
 
 def _told(table: dict[str, Any]) -> MeasuredTable:
+    scenario = str(table.get("name", "scenario"))
     try:
-        return msgspec.convert(table.pop(KEY), MeasuredTable, strict=False)
+        told = msgspec.convert(table.pop(KEY), MeasuredTable, strict=False)
     except msgspec.ValidationError as error:
-        raise BadScenario(str(table.get("name", "scenario")), str(error), KEY) from error
+        raise BadScenario(scenario, str(error), KEY) from error
+    known = [f"{name}.{statistic}" for name in FIGURES for statistic in STATISTICS]
+    for figure in told.judged:
+        if figure not in known:
+            raise BadScenario(scenario, f"{figure} is none of {', '.join(known)}", f"{KEY}.judged")
+    return told
 
 
 def _folder(data: str) -> Path:

@@ -115,7 +115,7 @@ def test_w13_c25_each_rank_of_prefill_writes_to_the_same_rank_of_decode(
 def test_w13_executors_of_unequal_numbers_of_ranks_are_never_paired(stage: Stage) -> None:
     async def story() -> None:
         flags = {"prefill": TWO_RANKS, "decode": ONE_RANK}
-        async with asyncio.timeout(60), stage.open(NAMES, flags) as stack:
+        async with asyncio.timeout(200), stage.open(NAMES, flags) as stack:
             for name in NAMES:
                 stack.start(name)
             refusal = "not used: another KV layout than the executors here"
@@ -190,7 +190,7 @@ def test_c25_ranks_end_with_the_first_one_however_it_ends(stage: Stage) -> None:
 
 def test_c25_a_missing_rank_is_an_error_of_the_start(stage: Stage) -> None:
     async def story() -> None:
-        async with asyncio.timeout(60), stage.open(("scheduler", "unified"), {"unified": IMPATIENT}) as stack:
+        async with asyncio.timeout(200), stage.open(("scheduler", "unified"), {"unified": IMPATIENT}) as stack:
             stack.start("scheduler")
             stack.start("unified")
             await until(lambda: bool(other_ranks(stack, "unified")))
@@ -204,7 +204,7 @@ def test_c25_a_missing_rank_is_an_error_of_the_start(stage: Stage) -> None:
 def test_c25_ranks_that_do_not_divide_the_model_are_refused_with_the_numbers(stage: Stage) -> None:
     async def story() -> None:
         flags = {"unified": (*ONE_RANK, "--num-ranks", "3")}
-        async with asyncio.timeout(60), stage.open(("scheduler", "unified"), flags) as stack:
+        async with asyncio.timeout(200), stage.open(("scheduler", "unified"), flags) as stack:
             stack.start("unified")
             assert await stack.exited("unified") == EXIT_REFUSED
             refusal = "device.num_ranks = 3: does not divide the model's 4 attention heads"

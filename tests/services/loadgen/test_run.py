@@ -215,7 +215,7 @@ async def test_a_ctrl_c_ends_a_run_in_order_and_a_worker_ends_with_its_run() -> 
             process.send_signal(number)
             output, _ = await process.communicate()
             assert output == expected
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(200):
                 await open_at(server, 0)  # no connection is left
 
 

@@ -25,7 +25,7 @@ async def test_what_goes_wrong_with_a_request_that_is_due_at_the_start_is_told_t
         maker_settings={"broken_from": 0},
     )
     worker = WorkerProcess(begin, lambda facts: None, lambda: None)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         await worker.start()
         await worker.prepared()
         assert worker.broken == ""

@@ -125,7 +125,7 @@ class ScriptedMachine:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until an event makes the condition true."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(200):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from baton.core.sim import scenarios
 from baton.services.sim.ground_truth import clock_shift_s, measured_figures
 from baton.services.sim.run import EXIT_REFUSED, main
 from baton.services.sim.vllm_files import read_measured
@@ -120,6 +121,17 @@ def test_a_broken_file_is_one_line_that_names_file_line_and_field(
     assert main([*TOLD, str(tmp_path)]) == EXIT_REFUSED
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert says in line
+
+
+def test_a_figure_that_is_none_is_refused_and_not_left_unjudged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(scenarios.__file__).parent / "vllm-rtx4090.toml").read_text()
+    assert '"ttft_s.p99"' in text
+    (tmp_path / "misspelt.toml").write_text(text.replace('"ttft_s.p99"', '"ttft_s.p98"'))
+    data = run_of(tmp_path / "run")
+    assert main(["--scenario", str(tmp_path / "misspelt.toml"), "--data", str(data)]) == EXIT_REFUSED
+    assert "measured.judged: ttft_s.p98 is none of ttft_s.mean, ttft_s.p50" in capsys.readouterr().err
 
 
 def test_files_that_are_missing_or_there_twice_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
