@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,7 +44,6 @@ from baton.services.transport.endpoints import is_local
 from baton.services.transport.keys import KeyRing
 
 NUM_SPARE_BLOCKS = 1  #: lets a wholly cached prompt compute its last token alone, in a copy of its last block
-GIL_SWITCH_S = 2e-4  #: a compute thread that prepares a step holds back a hand-off for no longer
 TRANSFER_COMMANDS = (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport, ev.Drive, ev.Post)
 
 
@@ -184,7 +182,6 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
     cores = parse_cores(settings.device.cores)
     lanes = lane_cores(config, settings.device, cores)
     os.sched_setaffinity(0, cores)
-    sys.setswitchinterval(GIL_SWITCH_S)
     configure_transport_environment(is_local(settings.link.listen))
     with ThreadPoolExecutor(1) as beside:
         loading = beside.submit(load_masks, settings, life.log)
