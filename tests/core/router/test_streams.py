@@ -279,6 +279,20 @@ def test_plain_tokens_of_many_requests_are_delivered_in_one_command():
     assert list(rig.answers.values()) == [[5, 6, 7]] * 3
 
 
+def test_plain_tokens_before_one_that_is_not_are_delivered_before_it():
+    rig = RouterRig()
+    first, second = rig.start(1), rig.start(2)
+    for work_id in (first, second):
+        rig.say(P, work_id, 0, 5)
+    rig.say(D, first, 1, 6)
+    out = rig.say_rows(D, (first, 0, 2, 7), (second, 0, 2, 8), (second, 0, 1, 6), (first, 0, 3, 9))
+    assert only(out, DeliverTokens, Deliver) == [
+        DeliverTokens((1, 0, 2, 7)),
+        Deliver(2, 0, 1, (SampledToken(0, 6), SampledToken(0, 8))),
+        DeliverTokens((1, 0, 3, 9)),
+    ]
+
+
 def test_a_row_of_an_old_attempt_is_dropped_and_aborted():
     rig = RouterRig()
     work_id = rig.start(1)

@@ -104,6 +104,18 @@ def test_p2_an_executor_without_room_for_it_is_not_waited_for():
     assert rig.where(4) == ["u2"]
 
 
+def test_p2_a_prefill_executor_without_room_for_it_is_not_waited_for():
+    rig = SchedulerRig()
+    rig.up(ROUTER)
+    prefills = [an_executor(name, Role.PREFILL, num_blocks=12) for name in ("p1", "p2")]
+    for prefill in prefills:
+        rig.join(prefill)
+    rig.join(an_executor("d", Role.DECODE, num_blocks=512), pairs=tuple(prefill.life for prefill in prefills))
+    rig.submit(1, ask(1))
+    rig.submit(2, ask(2))
+    assert [rig.where(number) for number in (1, 2)] == [["p1", "d"], ["p2", "d"]]
+
+
 # ---- P4, C5: who waits at all
 
 
