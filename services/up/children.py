@@ -114,26 +114,24 @@ class Child:
         self._process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
-            # a Ctrl-C reaches the launcher alone; no session of its own: Linux weighs sessions as wholes against each
-            # other (autogroup), so that niceness would count inside each process and not between them
-            preexec_fn=os.setpgrp,
+            start_new_session=True,  # a Ctrl-C reaches the launcher alone
         )
         self._log.info("started", child=self.plan.name, child_epoch=self.epoch, pid=self._process.pid)
         if self._is_stopping:  # asked to while it was being started
             self._end_life()
-        group = self._process.pid
+        session = self._process.pid
         code = await self._process.wait()
         self._process = None
-        await self._others_ended(group)
+        await self._others_ended(session)
         self._log.info("exited", child=self.plan.name, child_epoch=self.epoch, exit_code=code)
         self._exited(Life(self.plan.name, self.epoch))
         return code
 
-    async def _others_ended(self, group: int) -> None:
+    async def _others_ended(self, session: int) -> None:
         """Until nothing that the life has started runs: the kernel kills its ranks with it, which takes a moment, and
         until then they may write to peers. Its exit is told as a proof that they do not."""
         warn_at = time.monotonic() + OTHERS_WARN_S
-        while (others := processes_of(group)) and not self._is_stopping:
+        while (others := processes_of(session)) and not self._is_stopping:
             for pid in others:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -149,14 +147,14 @@ class Child:
             return
 
 
-def processes_of(group: int) -> list[int]:
-    """Of that process group, whose leader is the first process of a child's life; zombies are over."""
+def processes_of(session: int) -> list[int]:
+    """Of that session, whose leader is the first process of a child's life; zombies are over."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _parent, owner, *_ = path.read_text().rpartition(")")[2].split()
+            state, _parent, _group, owner, *_ = path.read_text().rpartition(")")[2].split()
         except (OSError, ValueError):  # it has ended meanwhile
             continue
-        if int(owner) == group and state not in "ZX":
+        if int(owner) == session and state not in "ZX":
             found.append(int(path.parent.name))
     return found

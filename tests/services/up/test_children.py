@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import signal
 import sys
 from pathlib import Path
@@ -75,9 +74,9 @@ def test_w7_the_exit_of_a_life_is_told_when_nothing_runs_any_more_that_it_has_st
         made = child(forks, exits)
         watch = asyncio.ensure_future(made.keep_running())
         await until(lambda: made.pid != 0 and len(processes_of(made.pid)) == 2)
-        group = made.pid
+        session = made.pid
         seen: list[list[int]] = []
-        made._exited = lambda life: seen.append(processes_of(group))
+        made._exited = lambda life: seen.append(processes_of(session))
         made.kill()
         await until(lambda: bool(seen))
         assert seen == [[]]
@@ -101,11 +100,8 @@ def test_stopping_ends_a_backoff_at_once() -> None:
 
 
 def test_a_child_does_not_hear_the_launchers_interrupt() -> None:
-    """In a group of its own, but in the launcher's session: another one would be scheduled apart."""
-
     async def story() -> None:
-        is_apart = f"os.getpid() == os.getpgrp() and os.getsid(0) == {os.getsid(0)}"
-        made = child(f"import os; raise SystemExit(3 if {is_apart} else 2)", [])
+        made = child("import os; raise SystemExit(3 if os.getpid() == os.getsid(0) else 2)", [])
         watch = asyncio.ensure_future(made.keep_running())
         await until(lambda: made.num_starts == 2)
         made.stop()
