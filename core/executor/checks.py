@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from baton.core.errors import InvariantViolated
+from baton.core.executor.arrivals import Arrivals
 from baton.core.executor.sequence import Compute, Kind, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.transfers import Link
@@ -95,6 +96,7 @@ def check_invariants(state: ExecutorState) -> None:
     _check_groups(state)
     _check_lanes(state)
     _check_sharers(state)
+    _check_arrivals(state)
     _check_windows(state)
 
 
@@ -190,6 +192,17 @@ def _check_sharers(state: ExecutorState) -> None:
             raise InvariantViolated(f"{group.work_id} waits for a transfer that is over")
     if not state.sharers.keys() <= state.groups.keys():
         raise InvariantViolated("an attempt waits for blocks and is over")
+
+
+def _check_arrivals(state: ExecutorState) -> None:
+    """The books of each writer say what its transfers say."""
+    for life in {transfer.peer for transfer in state.incoming.values()} | set(state.arrivals):
+        mine = {t.transfer_id: t for t in state.incoming.values() if t.peer == life}
+        known = state.arrivals.get(life, Arrivals())
+        moving = {transfer_id for transfer_id, transfer in mine.items() if transfer.is_moving}
+        quarantined = {i: t.num_blocks for i, t in mine.items() if t.status is Transfer.QUARANTINED}
+        if not mine or (known.transfers, known.moving, known.quarantined) != (mine, moving, quarantined):
+            raise InvariantViolated(f"the books of transfers from {life} are not those of its transfers")
 
 
 def _check_windows(state: ExecutorState) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.executor import gate, ownership, placing, tokens, writer
 from baton.core.executor.cohorts import Cohorts
-from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
+from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepAdvanced, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import (
@@ -71,6 +71,14 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
     state.out.append(Launch(plan, num_decodes, builder.num_prompt_tokens))
+
+
+def on_step_advanced(state: ExecutorState, event: StepAdvanced) -> None:
+    """H8: what of the step's KV is written can be sent while it computes the rest."""
+    step = _lane_whose_next_is(state, event.step_id)[0]
+    for sequence, item in zip(step.sequences, step.plan.items, strict=True):
+        if sequence.compute is not Compute.ENDED and item.start < sequence.num_prompt_tokens:
+            writer.advance_planes(state, sequence.group, item.start + item.num_tokens, event.num_planes)
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from baton.core.errors import Reason
 from baton.core.executor.events import Drive
-from baton.core.executor.sequence import Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.transfers import Link
 from baton.core.ids import Life, Role
@@ -42,7 +41,8 @@ def update_drive(state: ExecutorState, life: Life) -> None:
         return
     peer = state.peers.get(life.name)
     is_greeting = transport.link is Link.OPEN and peer is not None and peer.life == life
-    wanted = is_greeting or any(incoming.is_moving for incoming in state.incoming.values() if incoming.peer == life)
+    of_writer = state.arrivals.get(life)
+    wanted = is_greeting or (of_writer is not None and bool(of_writer.moving))
     if wanted != transport.is_driven:
         transport.is_driven = wanted
         state.out.append(Drive(life.name, life.epoch, wanted))
@@ -56,7 +56,8 @@ def is_paired(state: ExecutorState, life: Life) -> bool:
 
 
 def quarantined_blocks(state: ExecutorState, life: Life) -> int:
-    return sum(t.num_blocks for t in state.incoming.values() if t.peer == life and t.status is Transfer.QUARANTINED)
+    of_writer = state.arrivals.get(life)
+    return 0 if of_writer is None else sum(of_writer.quarantined.values())
 
 
 def quarantine_is_full(state: ExecutorState, life: Life) -> bool:

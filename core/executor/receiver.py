@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from baton.core.errors import Reason
-from baton.core.executor import ownership, pairing, tokens
+from baton.core.executor import arrivals, ownership, pairing, tokens
 from baton.core.executor.sequence import SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
 from baton.core.executor.tokens import HASH_BYTES
@@ -30,6 +30,7 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids), hashes, window_bytes)
     group.incoming = transfer
     state.incoming[transfer.transfer_id] = transfer
+    arrivals.note(state, transfer)
     for block_hash in _each(hashes):
         state.arriving.setdefault(block_hash, transfer)
     ownership.own(group.first)
@@ -43,6 +44,7 @@ def on_chunk_posted(state: ExecutorState, peer: Peer, message: m.ChunkPosted) ->
     transfer = _of(state, peer, message.transfer_id)
     if transfer is not None:
         transfer.posted.add(message.chunk)
+        arrivals.note(state, transfer)
         transfer.group.marks.first("first_chunk", state.now)
         pairing.update_drive(state, transfer.peer)
 
@@ -54,6 +56,7 @@ def on_chunk_landed(state: ExecutorState, peer: Peer, message: m.ChunkLanded) ->
         return
     transfer.posted.add(message.chunk)
     transfer.landed.add(message.chunk)
+    arrivals.note(state, transfer)
     pairing.update_drive(state, transfer.peer)
     _activate_if_landed(state, transfer)
 
@@ -90,6 +93,7 @@ def on_transfer_closed(state: ExecutorState, peer: Peer, message: m.TransferClos
         transfer.is_writer_over = True
         if transfer.status is not Transfer.QUARANTINED:
             transfer.move(Transfer.QUARANTINED)
+            arrivals.note(state, transfer)
             _let_sharers_go(state, transfer)
     else:
         _release(state, transfer)
@@ -103,6 +107,7 @@ def give_up(state: ExecutorState, group: SequenceGroup) -> None:
     if transfer is None or transfer.status not in (Transfer.OPEN, Transfer.SEALED):
         return
     transfer.move(Transfer.QUARANTINED)
+    arrivals.note(state, transfer)
     _let_sharers_go(state, transfer)
     state.counters["quarantined_transfers"] += 1
     state.tell(transfer.peer, m.CloseTransfer(transfer.transfer_id))
@@ -174,12 +179,12 @@ def _window_share(state: ExecutorState, life: Life) -> int:
     with one of them: a writer that came later gets its whole share when the earlier ones' transfers of before are over.
     """
     num_writers = sum(1 for transport in state.transports.values() if transport.link is Link.READY)
-    told: dict[Life, int] = {}
-    for transfer in state.incoming.values():
-        if transfer.peer != life:
-            told[transfer.peer] = max(told.get(transfer.peer, 0), transfer.window_bytes)
+    told = 0
+    for writer, of_writer in state.arrivals.items():
+        if writer != life:
+            told += max([transfer.window_bytes for transfer in of_writer.transfers.values()])
     bound = state.config.window_bytes
-    return max(1, min(bound // max(1, num_writers), bound - sum(told.values())))
+    return max(1, min(bound // max(1, num_writers), bound - told))
 
 
 def _activate_if_landed(state: ExecutorState, transfer: Incoming) -> None:
@@ -216,6 +221,7 @@ def _release(state: ExecutorState, transfer: Incoming) -> None:
     transfer.move(Transfer.CLOSED)
     _let_sharers_go(state, transfer)
     del state.incoming[transfer.transfer_id]
+    arrivals.note(state, transfer)
     pairing.update_drive(state, transfer.peer)
     ownership.disown(state, transfer.group.first)
     if was_full:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from baton.core.config import ExecutorConfig
 from baton.core.deadlines import Deadlines
 from baton.core.events import Send
+from baton.core.executor.arrivals import Arrivals
 from baton.core.executor.bandwidth import TransferPace
 from baton.core.executor.gate_state import Gate
 from baton.core.executor.joining import Joining
@@ -124,6 +125,7 @@ class ExecutorState:
         self.outbox = Outbox()
         self.transports: dict[Life, Transport] = {}
         self.incoming: dict[int, Incoming] = {}  #: receiving end: by transfer id, until closed
+        self.arrivals: dict[Life, Arrivals] = {}  #: the same, by their writer
         self.arriving: dict[bytes, Incoming] = {}  #: receiving end: hash of a block → the open transfer that brings it
         self.sharers: dict[AttemptId, Sharer] = {}  #: receiving end: who waits for blocks of another's transfer
         self.outgoing: dict[tuple[Life, int], Outgoing] = {}  #: writing end: until closed

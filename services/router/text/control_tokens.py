@@ -13,6 +13,7 @@ import secrets
 from typing import Any
 
 OPEN, CLOSE = "\ue000", "\ue001"  #: private-use characters around a mark
+HIDDEN = re.compile(f"([0-9]+){CLOSE}")  #: what follows a mark: which name it stands for
 
 
 class ControlTokens:
@@ -45,6 +46,15 @@ class ControlTokens:
 
     def split(self, rendered: str, mark: str) -> list[tuple[str, bool]]:
         """Pieces of a rendered prompt in order, each with whether it was hidden (and is ordinary text)."""
-        pieces = re.split(f"{OPEN}{mark}([0-9]+){CLOSE}", rendered)
-        named = [(self._names[int(piece)], True) if at % 2 else (piece, False) for at, piece in enumerate(pieces)]
-        return [(text, hidden) for text, hidden in named if text]
+        opening = f"{OPEN}{mark}"  # a pattern with the mark in it would be compiled for each request
+        text, *rest = rendered.split(opening)
+        pieces: list[tuple[str, bool]] = []
+        for piece in rest:
+            found = HIDDEN.match(piece)
+            if found is None:  # the template cut the spelling off
+                text += opening + piece
+            else:
+                pieces += [(text, False), (self._names[int(found[1])], True)]
+                text = piece[found.end() :]
+        pieces.append((text, False))
+        return [(text, hidden) for text, hidden in pieces if text]

@@ -63,6 +63,15 @@ def test_hidden_control_tokens_come_back_in_their_places() -> None:
     assert control.split(hidden, control.new_mark()) == [(hidden, False)]
 
 
+def test_a_hidden_control_token_that_a_template_cut_off_stays_text() -> None:
+    control = ControlTokens(("<|a|>", "<|b|>"))
+    mark = control.new_mark()
+    cut, whole = control.hide("x<|a|>", mark)[:-1], control.hide("<|b|>", mark)
+    assert control.split(f"{cut} y {whole}{whole}z", mark) == [
+        (f"{cut} y ", False), ("<|b|>", True), ("<|b|>", True), ("z", False)
+    ]  # fmt: skip
+
+
 def test_a_tokenizer_without_control_tokens_hides_nothing() -> None:
     assert ControlTokens(()).hide("<|a|>", "m") == "<|a|>"
 
