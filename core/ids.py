@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -43,7 +44,7 @@ class Life(NamedTuple):
     epoch: int
 
 
-class Peer(msgspec.Struct, frozen=True, array_like=True):
+class Peer(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """Who is at the other end of a link, as its handshake said."""
 
     name: str
@@ -53,7 +54,7 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
     layout_fingerprint: bytes = b""  #: of executors; empty for others
     capacity: Capacity | None = None  #: of executors
 
-    @property
+    @cached_property
     def life(self) -> Life:
         return Life(self.name, self.epoch)
 

@@ -7,6 +7,7 @@ KV memory is one array `[block][kv_layer][plane][slot][head][head_dim]`, so that
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ def anchor_of(num_blocks: int, checkpoint_blocks: int) -> int:
     return num_blocks - num_blocks % checkpoint_blocks
 
 
-class KvLayout(msgspec.Struct, frozen=True, array_like=True):
+class KvLayout(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """Geometry of the paged KV memory of one executor."""
 
     num_kv_layers: int  #: places that hold KV for each token (layers × passes)
@@ -40,7 +41,7 @@ class KvLayout(msgspec.Struct, frozen=True, array_like=True):
     tokenizer_fingerprint: str
     checkpoint_blocks: int = 1  #: blocks between positions from which computing can go on: 1 with attention alone
 
-    @property
+    @cached_property
     def slot_bytes(self) -> int:
         """Bytes of one token in one plane of one KV layer."""
         return self.num_kv_heads * self.head_dim * DTYPE_BYTES[self.dtype]

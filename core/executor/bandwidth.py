@@ -10,7 +10,8 @@ the way.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+
+import msgspec
 
 NUM_RATES = 64  #: rates that the bandwidth is the largest of
 NUM_LATENCIES = 9  #: latencies that count is the median of
@@ -18,7 +19,7 @@ GAIN = 2  #: windows of bandwidth × latency: one on the way, one whose credit i
 PROBE_AFTER = 64  #: windows that landed since the pair was empty, after which it is let run empty
 
 
-class Flight(NamedTuple):
+class Flight(msgspec.Struct, frozen=True, gc=False):
     """A piece on its way, and how far the pair was when it was sent."""
 
     num_bytes: int
@@ -31,11 +32,15 @@ class Flight(NamedTuple):
 class PairWindow:
     """Measures one pair. `num_bytes` is its window: never below `floor`; the caller knows the bounds from above."""
 
-    __slots__ = ("_floor", "_landed_at", "_lone", "_num_bytes", "_num_landed", "_probe_at", "_rates", "bytes_per_s")
+    __slots__ = (
+        "_floor", "_landed_at", "_lone", "_num_bytes", "_num_landed", "_overhead_s", "_probe_at", "_rates",
+        "bytes_per_s",
+    )  # fmt: skip
 
     def __init__(self, floor: int) -> None:
         self.bytes_per_s = 0.0  #: the largest of the rates; 0: not measured yet
-        self._num_bytes: int | None = floor  #: None: something has landed since it was found
+        self._num_bytes: int | None = floor  #: None: a rate or a latency has changed since it was found
+        self._overhead_s: float | None = 0.0  #: the same
         self._floor = floor
         self._num_landed = 0
         self._landed_at = 0.0
@@ -63,11 +68,12 @@ class PairWindow:
             self._note_rate((self._num_landed - flight.num_landed) / (now - flight.since))
         if flight.is_alone and now > flight.sent_at:
             self._lone.append((now - flight.sent_at, flight.num_bytes))
-        self._num_bytes = None
+            self._num_bytes = self._overhead_s = None
 
     @property
     def num_bytes(self) -> int:
-        """The window. Found when it is asked for: many pieces may have landed since."""
+        """The window. Found when it is asked for, if anything has changed since: nearly all pieces that land change
+        nothing."""
         if self._num_bytes is None:
             latency_s = _median([s for s, _ in self._lone]) if self._lone else 0.0
             self._num_bytes = max(self._floor, int(GAIN * self.bytes_per_s * latency_s))
@@ -77,16 +83,17 @@ class PairWindow:
         rates = self._rates
         leaves = rates[0] if len(rates) == NUM_RATES else 0.0
         rates.append(rate)
-        if rate >= self.bytes_per_s:
-            self.bytes_per_s = rate
-        elif leaves == self.bytes_per_s:
+        if rate > self.bytes_per_s or leaves == self.bytes_per_s > rate:
             self.bytes_per_s = max(rates)
+            self._num_bytes = self._overhead_s = None
 
     @property
     def overhead_s(self) -> float:
         """What a piece takes beyond its bytes."""
-        rate = self.bytes_per_s
-        return _median([max(0.0, s - num_bytes / rate) for s, num_bytes in self._lone]) if rate and self._lone else 0.0
+        if self._overhead_s is None:
+            rate, lone = self.bytes_per_s, self._lone
+            self._overhead_s = max(0.0, _median([s - size / rate for s, size in lone])) if rate and lone else 0.0
+        return self._overhead_s
 
 
 class TransferPace:

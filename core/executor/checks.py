@@ -151,12 +151,24 @@ def _check_groups(state: ExecutorState) -> None:
             raise InvariantViolated(f"sequence {sequence.seq_id} lives without its group")
         if sequence.num_scheduled < sequence.num_computed:
             raise InvariantViolated(f"sequence {sequence.seq_id} computed more than was scheduled")
+    _check_running(state)
     for handle in state.queue.handles():
         if state.queue.demand(handle) != (state.sequences[handle].yields_to_parked, 0):
             raise InvariantViolated(f"sequence {handle} waits in the ready queue with another's demand")
     parked = sum(s.group.work.num_tokens for s in state.sequences.values() if s.compute is Compute.COMPUTED)
     if parked != state.parked_tokens:
         raise InvariantViolated(f"{state.parked_tokens} tokens parked, {parked} known")
+
+
+def _check_running(state: ExecutorState) -> None:
+    """Each has exactly one position more than is scheduled, whose token is known or being sampled, and knows how far
+    its blocks reach: so one comparison says whether it may decode."""
+    for sequence in state.running.values():
+        if sequence.num_scheduled + 1 != len(sequence.tokens) + sequence.num_pending:
+            raise InvariantViolated(f"sequence {sequence.seq_id} runs and its next token is not the next one known")
+        end = min(len(sequence.block_ids) * sequence.block_size, sequence.max_len - 1)
+        if sequence.free_until != end:
+            raise InvariantViolated(f"sequence {sequence.seq_id} runs to {sequence.free_until}, its blocks to {end}")
 
 
 def _check_sharers(state: ExecutorState) -> None:

@@ -42,10 +42,10 @@ class Cohorts:
         batch = step.num_decodes
         if not batch:
             return
-        key = CohortKey(max(batch, result.padded_batch), batch < len(step.plan.items))
-        cohort = self.by_key.get(key)
+        key = (max(batch, result.padded_batch), batch < len(step.plan.items))
+        cohort = self.by_key.get(key)  # type: ignore[call-overload]  # equal to the named one, and made sooner
         if cohort is None:
-            cohort = self.by_key[key] = Cohort()
+            cohort = self.by_key[CohortKey(*key)] = Cohort()
         cohort.num_steps += 1
         cohort.num_sequences += batch
         cohort.num_activated += step.num_activated

@@ -91,6 +91,14 @@ class PieceFailed(msgspec.Struct, frozen=True, tag=8):
     detail: str = ""
 
 
+class StepAdvanced(msgspec.Struct, frozen=True, tag=10):
+    """Compute thread: of all tokens that the lane's running step computes, KV is written in planes [0, num_planes),
+    counted over all KV layers; the step has not ended. In order, and never a must: a device may say nothing."""
+
+    step_id: int
+    num_planes: int
+
+
 class Drain(msgspec.Struct, frozen=True, tag=9):
     """Operator: finish what runs, take nothing new."""
 
@@ -98,6 +106,7 @@ class Drain(msgspec.Struct, frozen=True, tag=9):
 ThreadEvent = (
     StepDone
     | StepFailed
+    | StepAdvanced
     | TransportOpened
     | TransportConnected
     | TransportFailed

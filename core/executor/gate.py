@@ -56,12 +56,12 @@ def next_step(state: ExecutorState, lane: int = MAIN_LANE) -> Draft:
     if state.overlaps:
         return walk.plan_decodes(state) if lane == MAIN_LANE else walk.plan_prompts(state)
     if not state.gate.is_alternate:
-        return walk.plan_step(state)
+        return walk.plan_step(state) if state.running or len(state.queue) else Draft(0)
     decision = _decide(state) if walk.has_demand(state) else NOTHING
     fire, draft = decision.fire, decision.draft
     if fire is None:
         decodes = walk.plan_decodes(state)
-        if decodes.items or decision.kept is None:
+        if decodes or decision.kept is None:
             _keep(state, decision.kept)
             return decodes
         fire, draft = Fire.NO_DECODE, draft or _plan(state)

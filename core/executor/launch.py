@@ -8,7 +8,7 @@ from collections import deque
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.executor import gate, ownership, placing, tokens, writer
 from baton.core.executor.cohorts import Cohorts
-from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepFailed
+from baton.core.executor.events import EXIT_STEP_FAILED, EXIT_UNPROVEN, Exit, Launch, StepAdvanced, StepFailed
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, LaunchedStep
 from baton.core.executor.steps import (
@@ -35,7 +35,6 @@ class _Builder:
         self.items: list[StepItem] = []
         self.owned: list[Sequence] = []
         self.borrowed: list[bytes] = []
-        self.num_decodes = 0
         self.num_activated = 0
         self.num_prompt_tokens = 0
         self.num_samples = 0
@@ -49,8 +48,9 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     for item in draft.items:  # before anything is allocated: an allocation may evict what the walk has found
         if item.num_hits:
             _take_over_hits(state, item, builder)
+    _commit_decodes(state, draft.decodes, builder)
     for item in draft.items:
-        _commit_item(state, item, builder)
+        _commit_chunk(state, item, builder)
     plan = StepPlan(
         state.next_step_id(),
         tuple(state.dropped),
@@ -60,8 +60,9 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
         lane,
     )
     state.dropped = []
-    sequences = [item.sequence for item in draft.items]
-    counts = builder.num_decodes, builder.num_activated, builder.num_prompt_tokens, builder.num_samples
+    num_decodes = len(draft.decodes)
+    sequences = [*draft.decodes, *[item.sequence for item in draft.items]]
+    counts = num_decodes, builder.num_activated, builder.num_prompt_tokens, builder.num_samples
     step = LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts)
     state.lanes[lane].append(step)
     gate.note_launch(state, step)
@@ -69,7 +70,15 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
     state.counters[f"{step.kind}_steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
-    state.out.append(Launch(plan, builder.num_decodes, builder.num_prompt_tokens))
+    state.out.append(Launch(plan, num_decodes, builder.num_prompt_tokens))
+
+
+def on_step_advanced(state: ExecutorState, event: StepAdvanced) -> None:
+    """H8: what of the step's KV is written can be sent while it computes the rest."""
+    step = _lane_whose_next_is(state, event.step_id)[0]
+    for sequence, item in zip(step.sequences, step.plan.items, strict=True):
+        if sequence.compute is not Compute.ENDED and item.start < sequence.num_prompt_tokens:
+            writer.advance_planes(state, sequence.group, item.start + item.num_tokens, event.num_planes)
 
 
 def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> None:
@@ -87,9 +96,9 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     state.pace.record(step, result.duration_s)
     gate.note_done(state, step, result)
     state.counters["tokens_sampled"] += step.num_samples
-    for sequence, item, done in zip(step.sequences, step.plan.items, result.items, strict=True):
-        if sequence.compute is not Compute.ENDED:
-            _apply_item(state, sequence, item, done)
+    _apply_decodes(state, step, result)
+    for index in range(step.num_decodes, len(step.sequences)):
+        _apply_chunk(state, step.sequences[index], step.plan.items[index], result.items[index])
     for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
         state.memory.pool.release(ids)
     for sequence in step.owned:
@@ -134,32 +143,43 @@ def _take_copies(state: ExecutorState, builder: _Builder) -> None:
     state.copies = []
 
 
-def _commit_item(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
-    sequence, start, num_tokens = item.sequence, item.start, item.num_tokens
-    new_blocks = b""
-    if item.grows:
-        new_blocks = state.memory.pool.allocate(1)
-        sequence.block_ids.frombytes(new_blocks)
-    if not sequence.on_device:
-        builder.new.append(_introduce(sequence))
-        sequence.on_device = True
-        _note_launched(state, sequence.group)
-        new_blocks = sequence.block_ids.tobytes()
+def _commit_decodes(state: ExecutorState, sequences: list[Sequence], builder: _Builder) -> None:
+    """One token of each. What is done for every token of every answer: nothing that could be done elsewhere."""
+    items = builder.items
+    for sequence in sequences:
+        start = sequence.num_scheduled
+        new_blocks = b""
+        if start >= sequence.free_until:
+            new_blocks = state.memory.pool.allocate(1)
+            sequence.block_ids.frombytes(new_blocks)
+            sequence.note_blocks()
+        if start == sequence.num_prompt_tokens:
+            builder.num_activated += 1
+            if not sequence.on_device:
+                new_blocks = _introduce(state, sequence, builder)
+        items.append(StepItem(sequence.seq_id, start, 1, 1, new_blocks))
+        sequence.num_scheduled = start + 1
+        sequence.num_pending += 1
+        sequence.num_owners += 1
+    builder.owned += sequences
+    builder.num_samples += len(sequences)
+
+
+def _commit_chunk(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
+    """A part of a prompt, or all of it."""
+    sequence, num_tokens = item.sequence, item.num_tokens
+    new_blocks = b"" if sequence.on_device else _introduce(state, sequence, builder)
     builder.items.append(
-        StepItem(sequence.seq_id, start, num_tokens, item.num_samples, new_blocks, item.num_scores)
+        StepItem(sequence.seq_id, item.start, num_tokens, item.num_samples, new_blocks, item.num_scores)
     )
-    sequence.num_scheduled = start + num_tokens
+    sequence.num_scheduled = item.start + num_tokens
     if item.num_samples:
         sequence.num_pending += 1
         builder.num_samples += item.num_samples
     ownership.own(sequence)
     builder.owned.append(sequence)
-    if start < sequence.num_prompt_tokens:
-        builder.num_prompt_tokens += num_tokens
-        _commit_chunk(state, item)
-    else:
-        builder.num_decodes += 1
-        builder.num_activated += start == sequence.num_prompt_tokens
+    builder.num_prompt_tokens += num_tokens
+    _note_chunk(state, item)
 
 
 def _note_launched(state: ExecutorState, group: SequenceGroup) -> None:
@@ -173,7 +193,7 @@ def _note_launched(state: ExecutorState, group: SequenceGroup) -> None:
         state.note_time("landed_to_scheduled_seconds", group.marks, "landed", "launched")
 
 
-def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
+def _note_chunk(state: ExecutorState, item: DraftItem) -> None:
     """What a part of a prompt changes besides."""
     sequence = item.sequence
     if sequence.compute is Compute.WAITING:
@@ -189,11 +209,15 @@ def _commit_chunk(state: ExecutorState, item: DraftItem) -> None:
         state.running.setdefault(sequence.seq_id, sequence)
 
 
-def _introduce(sequence: Sequence) -> NewSequence:
+def _introduce(state: ExecutorState, sequence: Sequence, builder: _Builder) -> bytes:
+    """The device sees it for the first time; returns its blocks, all of which are new to it."""
     work = sequence.group.work
-    return NewSequence(
-        sequence.seq_id, sequence.tokens.tobytes(), work.num_client_tokens, work.sampling, sequence.choice
+    builder.new.append(
+        NewSequence(sequence.seq_id, sequence.tokens.tobytes(), work.num_client_tokens, work.sampling, sequence.choice)
     )
+    sequence.on_device = True
+    _note_launched(state, sequence.group)
+    return sequence.block_ids.tobytes()
 
 
 def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
@@ -234,24 +258,39 @@ def _has_scores(item: StepItem, done: ItemResult) -> bool:
     return (done.scores.first, done.scores.num_tokens) == (item.start + 1, item.num_scores)
 
 
-def _apply_item(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
+def _apply_decodes(state: ExecutorState, step: LaunchedStep, result: StepResult) -> None:
+    """One token of each sequence that decoded; they go before the prompts. What is done for every token of every
+    answer: nothing that could be done elsewhere."""
+    ended = Compute.ENDED
+    for sequence, item, done in zip(step.sequences[: step.num_decodes], step.plan.items, result.items, strict=False):
+        if sequence.compute is ended:
+            continue
+        sequence.num_pending -= 1
+        sequence.num_computed = num_computed = item.start + 1
+        if num_computed >= (sequence.num_published + 1) * sequence.block_size:
+            tokens.publish_computed(state, sequence)
+        if done.grammar_failed:  # the request fails as a whole, however far its other choices are
+            placing.fail(state, sequence.group, Reason.GRAMMAR_FAILED)
+        elif tokens.accept_token(state, sequence, done.sampled[0]):
+            ownership.end_sequence(state, sequence)
+
+
+def _apply_chunk(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
+    """A part of a prompt is computed."""
+    if sequence.compute is Compute.ENDED:
+        return
     group, num_computed = sequence.group, item.start + done.num_computed
     sequence.num_computed = num_computed
     if done.sampled:
         sequence.num_pending -= 1
-    is_decode = item.start >= sequence.num_prompt_tokens
-    if not is_decode:
-        ownership.count_prompt_tokens(state, group, group.work.num_tokens - sequence.num_computed)
-        state.counters["prompt_tokens_computed"] += done.num_computed
+    ownership.count_prompt_tokens(state, group, group.work.num_tokens - sequence.num_computed)
+    state.counters["prompt_tokens_computed"] += done.num_computed
     if done.scores is not None:
         group.score_parts.append(done.scores)
     if num_computed >= (sequence.num_published + 1) * sequence.block_size:
         tokens.publish_computed(state, sequence)
     if done.grammar_failed:  # the request fails as a whole, however far its other choices are
         placing.fail(state, group, Reason.GRAMMAR_FAILED)
-    elif is_decode:
-        if tokens.accept_token(state, sequence, done.sampled[0]):
-            ownership.end_sequence(state, sequence)
     elif num_computed < sequence.num_prompt_tokens:
         state.gate.computed(sequence.seq_id, state.now)
         writer.advance(state, group)

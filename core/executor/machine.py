@@ -95,6 +95,7 @@ class ExecutorCore:
         state = self.state
         return {
             Received: self._on_received,
+            ev.StepAdvanced: lambda e: launch.on_step_advanced(state, e),
             ev.StepDone: lambda e: launch.on_step_done(state, self.cohorts, e.result),
             ev.StepFailed: lambda e: launch.on_step_failed(state, e),
             ev.PieceLanded: lambda e: writer.on_piece_landed(state, e),
@@ -265,7 +266,7 @@ class ExecutorCore:
             while len(steps) < state.config.num_queued_steps:
                 pressure.make_room(state)
                 draft = self._next_step(lane)
-                if not draft.items:
+                if not draft:
                     break
                 launch.launch(state, draft, lane)
                 joining.admit(state)

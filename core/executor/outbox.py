@@ -53,6 +53,8 @@ class Outbox:
 
     def __init__(self) -> None:
         self._boxes: dict[Life, _Box] = {}
+        self._last_router: Life | None = None  #: whose box was looked for last, if it has one
+        self._last = _Box()  #: that one
 
     def begin(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
@@ -66,16 +68,17 @@ class Outbox:
         entry.prompt_scores = record.prompt_scores
 
     def add_token(
-        self, router: Life, key: tuple[AttemptId, int], offset: int, sampled: SampledToken, finish: str
+        self, router: Life, work_id: AttemptId, choice: int, offset: int, sampled: SampledToken, finish: str
     ) -> None:
         """Say one more token of a choice after what is unsent of it."""
-        box = self._box(router)
-        entry = box.entries.get(key)
+        box = self._last if router == self._last_router else self._box(router)
+        entry = box.entries.get((work_id, choice)) if box.entries else None
         if entry is None:
             if not finish and sampled.logprobs is None:
-                box.rows += (*key[0], key[1], offset, sampled.token)
+                request_id, attempt = work_id
+                box.rows += (request_id, attempt, choice, offset, sampled.token)
                 return
-            entry = box.entries[key] = _Entry(offset)
+            entry = box.entries[work_id, choice] = _Entry(offset)
         entry.tokens.append(sampled)
         entry.finish = finish
 
@@ -85,7 +88,7 @@ class Outbox:
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""
-        box = self._boxes.pop(router, None)
+        box = self._forget(router)
         if box is None:
             return []
         records = [entry.record(*key) for key, entry in box.entries.items()]
@@ -103,7 +106,7 @@ class Outbox:
 
     def forget(self, router: Life) -> None:
         """That life of the router is over: nobody will read it."""
-        self._boxes.pop(router, None)
+        self._forget(router)
 
     def drop(self, router: Life, work_id: AttemptId) -> None:
         """The router does not want this attempt any more."""
@@ -115,10 +118,16 @@ class Outbox:
             del box.entries[key]
         box.failures = [failure for failure in box.failures if failure.id != work_id]
         if not box.rows and not box.entries and not box.failures:
-            del self._boxes[router]
+            self._forget(router)
 
     def _box(self, router: Life) -> _Box:
         box = self._boxes.get(router)
         if box is None:
             box = self._boxes[router] = _Box()
+        self._last_router, self._last = router, box
         return box
+
+    def _forget(self, router: Life) -> _Box | None:
+        """Its box is gone."""
+        self._last_router = None
+        return self._boxes.pop(router, None)

@@ -84,6 +84,8 @@ def count_prompt_tokens(state: ExecutorState, group: SequenceGroup, num_left: in
 def closing_line(group: SequenceGroup) -> Note:
     """When the attempt reached each stage here."""
     what = f"{group.kind.name.lower()} ended"
+    if "last_token" in group.marks.at:
+        group.marks.at["last_token"] = max([sequence.last_token_at for sequence in group.sequences if sequence.outputs])
     return Note(what, group.work_id.request_id, group.work_id.attempt, numbers=group.marks.numbers())
 
 
@@ -112,4 +114,5 @@ def _release_if_free(state: ExecutorState, sequence: Sequence) -> None:
         state.dropped.append(sequence.seq_id)
     state.memory.pool.release(sequence.block_ids.tobytes())
     sequence.block_ids = array("i")
+    del sequence.group  # else the two of them would keep a long prompt until some collection of garbage
     state.memory.free_slot()

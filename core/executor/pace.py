@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from baton.core.wire.messages import MAX_MEASURE, Pace
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ NUM_TRUSTED = 8  #: steps from which on the fit's expectation is a measure
 SPREAD = 0.02  #: sizes that vary by less than this part do not show a slope
 TELL_EVERY_S = 0.25
 TELL_CHANGE = 0.1  #: part by which a value must have moved to be told again
+
+Measures = tuple[float, ...]  #: the fields of `Pace`
+NOTHING: Measures = msgspec.structs.astuple(Pace())
 
 
 class Line:
@@ -79,7 +84,7 @@ class StepPace:
         self._prompts = Line(PROMPT_MEMORY)
         self._fit_decodes = (0.0, 0.0)
         self._fit_prompts = (0.0, 0.0)
-        self.told: Pace | None = None  #: in this session with the scheduler
+        self.told: Measures | None = None  #: in this session with the scheduler
         self.has_news = True  #: something was measured since it was last looked at whether to tell it
         self._told_at = 0.0
 
@@ -135,18 +140,19 @@ class StepPace:
         if self.told is not None and state.now < self._told_at + TELL_EVERY_S:
             return
         self.has_news = False
-        fresh = self.message(state)
-        if _differs(fresh, self.told or Pace()):
+        fresh = self.measures(state)
+        if _differs(fresh, self.told or NOTHING):
             self.told, self._told_at = fresh, state.now
-            state.tell_scheduler(fresh)
+            state.tell_scheduler(Pace(*fresh))
 
-    def message(self, state: ExecutorState) -> Pace:
-        return Pace(
-            prefill_token_us=self.prompt_token_s * 1e6,
-            prefill_step_us=self.prompt_fixed_s * 1e6,
-            decode_step_us=self.decode_step_s * 1e6,
-            transfer_us=min(state.transfer_pace.us, MAX_MEASURE),
-            transfer_bytes_per_s=min(state.transfer_pace.bytes_per_s, MAX_MEASURE),
+    def measures(self, state: ExecutorState) -> Measures:
+        """The fields of `Pace`."""
+        return (
+            self.prompt_token_s * 1e6,
+            self.prompt_fixed_s * 1e6,
+            self.decode_step_s * 1e6,
+            min(state.transfer_pace.us, MAX_MEASURE),
+            min(state.transfer_pace.bytes_per_s, MAX_MEASURE),
         )
 
     def gauges(self) -> dict[str, float]:
@@ -158,9 +164,5 @@ class StepPace:
         }
 
 
-def _differs(fresh: Pace, told: Pace) -> bool:
-    for name in Pace.__struct_fields__:
-        old = getattr(told, name)
-        if abs(getattr(fresh, name) - old) > TELL_CHANGE * old:
-            return True
-    return False
+def _differs(fresh: Measures, told: Measures) -> bool:
+    return any([abs(new - old) > TELL_CHANGE * old for new, old in zip(fresh, told, strict=True)])

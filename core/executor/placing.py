@@ -191,6 +191,9 @@ def _add_choices(state: ExecutorState, group: SequenceGroup, num_blocks: int, he
 def _add_sequence(state: ExecutorState, group: SequenceGroup, block_ids: bytes, choice: int = 0) -> None:
     first = group.work.first_choice
     sequence = Sequence(state.next_seq_id(), group, first + choice, block_ids, state.layout.block_size)
+    router = state.routers.get(sequence.router.name)
+    if router is not None and router.life == sequence.router:
+        sequence.router = router.life  # the same object for all of its sequences
     tokens.extend_hashes(state, sequence)
     group.sequences.append(sequence)
     state.sequences[sequence.seq_id] = sequence

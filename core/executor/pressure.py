@@ -3,6 +3,8 @@ youngest is preempted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from baton.core.errors import Reason
 from baton.core.executor import placing
 from baton.core.executor.sequence import Compute, Sequence, SequenceGroup, Transfer
@@ -17,10 +19,12 @@ def make_room(state: ExecutorState) -> None:
     growable = state.memory.growable
     if growable >= len(state.running):
         return
-    needing = len([s for s in state.running.values() if s.needs_block and s.can_decode])
-    short = needing - growable
+    near = [s for s in state.running.values() if s.num_scheduled + AHEAD >= s.free_until]
+    if not near:
+        return
+    short = len([s for s in near if s.needs_block and s.can_decode]) - growable
     if short <= 0:
-        _reclaim(state, _num_soon(state) - growable)
+        _reclaim(state, len([s for s in near if _outgrows(s)]) - growable)
         return
     state.counters["wait_kv_exhausted"] += 1
     short -= _coming(state)
@@ -38,15 +42,12 @@ def make_room(state: ExecutorState) -> None:
 
 def headroom(state: ExecutorState) -> int:
     """Blocks not to be granted: one for each running sequence that may outgrow what it holds."""
-    size = state.layout.block_size
-    return len([s for s in _decoding(state) if len(s.block_ids) * size < s.max_len - 1])
+    return len([s for s in _decoding(state) if s.free_until < s.max_len - 1])
 
 
-def _num_soon(state: ExecutorState) -> int:
-    """Running sequences that need a block now or in one of the next steps."""
-    size = state.layout.block_size
-    ends = [(s, len(s.block_ids) * size) for s in state.running.values()]
-    return len([s for s, end in ends if s.num_scheduled + AHEAD >= end and end < s.max_len - 1])
+def _outgrows(sequence: Sequence) -> bool:
+    """Whether it may need more blocks than it holds."""
+    return sequence.free_until < sequence.max_len - 1
 
 
 def _reclaim(state: ExecutorState, num_blocks: int) -> bool:
@@ -60,9 +61,10 @@ def _reclaim(state: ExecutorState, num_blocks: int) -> bool:
     return True
 
 
-def _decoding(state: ExecutorState) -> list[Sequence]:
+def _decoding(state: ExecutorState) -> Iterable[Sequence]:
     """In the batch, or about to join it."""
-    return [*state.running.values(), *[arrival.sequence for arrival in state.joining.waiting.values()]]
+    running, waiting = state.running.values(), state.joining.waiting
+    return [*running, *[arrival.sequence for arrival in waiting.values()]] if waiting else running
 
 
 def _coming(state: ExecutorState) -> int:

@@ -82,8 +82,10 @@ class Sequence:
         "choice",
         "compute",
         "first_output",
+        "free_until",
         "group",
         "hashes",
+        "last_token_at",
         "max_len",
         "num_computed",
         "num_owners",
@@ -93,10 +95,12 @@ class Sequence:
         "num_scheduled",
         "on_device",
         "outputs",
+        "router",
         "seq_id",
         "stop_token_ids",
         "story",
         "tokens",
+        "work_id",
     )
 
     def __init__(self, seq_id: int, group: SequenceGroup, choice: int, block_ids: bytes, block_size: int) -> None:
@@ -111,11 +115,16 @@ class Sequence:
         self.tokens = array("i", work.prompt)  #: prompt, then known outputs
         self.block_ids = array("i", block_ids)  #: in order of position
         self.block_size = block_size
+        self.free_until = 0  #: positions below it can be decoded into the blocks that it has: see `note_blocks`
+        self.note_blocks()
         self.num_computed = 0  #: positions [0, num_computed) have KV, proven
         self.num_scheduled = 0  #: the same, counting launched steps
         self.num_pending = 0  #: samples launched whose token is not known yet
         self.num_owners = 0  #: launched steps, pending copies and transfers that may touch its blocks
         self.outputs: list[SampledToken] = []  #: of this attempt
+        self.last_token_at = 0.0  #: when the last of them came
+        self.work_id = group.work_id  #: here too, as `router` is: a decode step looks at nothing but its sequences
+        self.router = work.router
         self.hashes = bytearray(work.hashes)  #: 16 bytes for each full block whose tokens are known
         self.num_published = 0  #: leading blocks in the prefix index
         self.chain_intact = True  #: every block before `num_published` is the index's own
@@ -135,6 +144,11 @@ class Sequence:
         """Whether it waits while too many computed tokens wait for their transfer: a new prompt for which no decode
         executor holds blocks. Where one does, others may wait for these, so nothing holds it back."""
         return self.num_scheduled == 0 and self.group.kind is Kind.PREFILL and self.group.outgoing is None
+
+    def note_blocks(self) -> None:
+        """It has another number of blocks now. Whatever decodes is scheduled up to its last token but one, whose
+        successor is not computed; so there is one comparison for whether it may go on and whether it has its block."""
+        self.free_until = min(len(self.block_ids) * self.block_size, self.max_len - 1)
 
     @property
     def can_decode(self) -> bool:

@@ -42,7 +42,7 @@ class NewSequence(msgspec.Struct, frozen=True, array_like=True):
     choice: int  #: which of the request's `n` answers; sampling is keyed by (seed, position of the output, choice)
 
 
-class StepItem(msgspec.Struct, frozen=True, array_like=True):
+class StepItem(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Compute KV of positions `[start, start + num_tokens)` of one sequence; sample after the last one if asked.
 
     With `num_samples` k > 0 the logits of the last position give k tokens, for choices `choice … choice + k − 1`;
@@ -82,7 +82,7 @@ class StepPlan(msgspec.Struct, frozen=True, array_like=True):
         return sum(item.num_tokens for item in self.items)
 
 
-class ItemResult(msgspec.Struct, frozen=True, array_like=True):
+class ItemResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the device really did for one item: its own count, never copied from the plan."""
 
     seq_id: int

@@ -47,23 +47,22 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
 
 def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
     """Append one token and tell the router; returns its finish. The caller ends the sequence."""
-    group, token, known = sequence.group, sampled.token, sequence.tokens
-    work = group.work
-    if not sequence.outputs:
-        note_first_token(state, group)
-    group.marks.at["last_token"] = state.now
+    token, known, outputs, choice = sampled.token, sequence.tokens, sequence.outputs, sequence.choice
+    sequence.last_token_at = state.now
     offset = len(known) - sequence.first_output
     known.append(token)
-    sequence.outputs.append(sampled)
     finish = ""
     if len(known) >= sequence.max_len or token in sequence.stop_token_ids:
-        finish = work.sampling.finish(token, offset + 1)
-    choice = sequence.choice
-    if offset == work.num_prior:
-        scores = scores_with(group, choice, offset)
-        state.outbox.begin(work.router, Record(group.work_id, choice, offset, (sampled,), finish, cached, scores))
+        finish = sequence.group.work.sampling.finish(token, offset + 1)
+    if outputs:
+        state.outbox.add_token(sequence.router, sequence.work_id, choice, offset, sampled, finish)
     else:
-        state.outbox.add_token(work.router, (group.work_id, choice), offset, sampled, finish)
+        note_first_token(state, sequence.group)
+        sequence.group.marks.at.setdefault("last_token", state.now)  # the closing line says which was the last
+        scores = scores_with(sequence.group, choice, offset)
+        record = Record(sequence.work_id, choice, offset, (sampled,), finish, cached, scores)
+        state.outbox.begin(sequence.router, record)
+    outputs.append(sampled)
     return finish
 
 
@@ -135,6 +134,7 @@ def _share_prompt(state: ExecutorState, first: Sequence, sibling: Sequence) -> N
     shared = first.block_ids[:num_full]
     state.memory.pool.retain(shared.tobytes())
     sibling.block_ids = shared + sibling.block_ids
+    sibling.note_blocks()
     sibling.num_computed = sibling.num_scheduled = num_tokens
     sibling.hashes = bytearray(first.hashes[: num_full * HASH_BYTES])
     sibling.num_published = min(first.num_published, num_full)

@@ -52,6 +52,8 @@ class Outgoing(_Status):
         "chunks",
         "close_reason",
         "destination_ids",
+        "early_block",
+        "early_planes",
         "first_block",
         "group",
         "in_flight",
@@ -72,6 +74,8 @@ class Outgoing(_Status):
         self.first_block = first_block  #: blocks before it lie at the receiver already
         self.destination_ids = array("i", ids)
         self.next_block = first_block  #: blocks [first_block, next_block) are in chunks
+        self.early_block = first_block  #: of blocks [next_block, early_block), which a running step completes,
+        self.early_planes = 0  #: these leading planes are in chunks
         self.num_chunks = 0
         self.chunks: dict[int, Chunk] = {}  #: not landed
         self.unsent: deque[Chunk] = deque()  #: with pieces to post

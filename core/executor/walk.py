@@ -6,6 +6,7 @@ leaves no trace. What is read from the prefix index here is acted on in the same
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,7 +18,7 @@ from baton.core.executor.tokens import HASH_BYTES
 
 
 class DraftItem(msgspec.Struct):
-    """What the step computes of one sequence."""
+    """What the step computes of one prompt."""
 
     sequence: Sequence
     start: int
@@ -25,21 +26,26 @@ class DraftItem(msgspec.Struct):
     num_samples: int
     num_hits: int = 0  #: first chunk only: leading blocks to take over from the prefix index
     copies_last_hit: bool = False  #: the last hit is copied, since its last slot is computed again
-    grows: bool = False  #: needs one more block
     num_scores: int = 0  #: prompt tokens that its positions score
 
 
 @dataclass(slots=True)
 class Draft:
-    """A step as decided, not yet committed."""
+    """A step as decided, not yet committed. Decodes go before parts of prompts."""
 
     growable: int  #: free blocks that the step may still take
-    items: list[DraftItem] = field(default_factory=list)
+    decodes: list[Sequence] = field(default_factory=list)  #: each decodes one token, in a new block if it needs one
+    items: list[DraftItem] = field(default_factory=list)  #: parts of prompts
     stopped_by: Reason | None = None  #: what last held demand back: TOKEN_BUDGET ended the walk, PARKED passed it over
+
+    def __bool__(self) -> bool:
+        """Whether it computes anything."""
+        return bool(self.decodes or self.items)
 
     @property
     def num_tokens(self) -> int:
-        return sum(item.num_tokens for item in self.items)
+        """Of prompts."""
+        return sum([item.num_tokens for item in self.items])
 
 
 def plan_step(state: ExecutorState) -> Draft:
@@ -71,16 +77,24 @@ def has_demand(state: ExecutorState) -> bool:
 
 def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
     """One token of each: there is one for all of them, as no more slots are than tokens in a step."""
-    for sequence in state.running.values():
+    running = state.running.values()
+    draft.decodes = [sequence for sequence in running if sequence.num_scheduled < sequence.free_until]
+    if len(draft.decodes) < len(running):  # some need a block, or have all their tokens scheduled
+        draft.decodes = _with_growing(draft, running)
+    return budget - len(draft.decodes)
+
+
+def _with_growing(draft: Draft, running: Iterable[Sequence]) -> list[Sequence]:
+    decodes: list[Sequence] = []
+    for sequence in running:
         if not sequence.can_decode:
             continue
         grows = sequence.needs_block
         if grows and draft.growable <= 0:
             continue  # KV_EXHAUSTED passes: others that have their block go on
         draft.growable -= grows
-        budget -= 1
-        draft.items.append(DraftItem(sequence, sequence.num_scheduled, 1, 1, 0, False, grows))
-    return budget
+        decodes.append(sequence)
+    return decodes
 
 
 def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:

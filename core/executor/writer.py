@@ -60,12 +60,27 @@ def advance(state: ExecutorState, group: SequenceGroup) -> None:
     is_complete = sequence.num_computed >= group.work.num_tokens
     end = state.layout.blocks_for(group.work.num_tokens) if is_complete else sequence.num_computed // size
     if end > transfer.next_block:
-        _add_chunk(state, transfer, end)
+        _add_chunk(state, transfer, end, state.layout.num_planes)
+        transfer.next_block = transfer.early_block = end
+        transfer.early_planes = 0
     if is_complete and sequence.outputs:
         transfer.move(Transfer.SEALED)
         sealed = m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group), group.prompt_scores)
         state.tell(transfer.peer, sealed)
         _finish_if_landed(state, transfer)
+
+
+def advance_planes(state: ExecutorState, group: SequenceGroup, num_tokens: int, num_planes: int) -> None:
+    """A running step computes the prompt up to `num_tokens`, and has written that in so many planes: make a chunk of
+    them for the blocks that it completes."""
+    transfer = group.outgoing
+    if transfer is None or transfer.status is not Transfer.OPEN or transfer.is_given_up:
+        return
+    is_complete = num_tokens >= group.work.num_tokens
+    end = state.layout.blocks_for(num_tokens) if is_complete else num_tokens // state.layout.block_size
+    if end > transfer.next_block and num_planes > transfer.early_planes:
+        _add_chunk(state, transfer, end, num_planes)
+        transfer.early_block, transfer.early_planes = end, num_planes
 
 
 def post_ready(state: ExecutorState) -> None:
@@ -162,22 +177,28 @@ def _first_tokens(group: SequenceGroup) -> tuple[SampledToken, ...]:
     return tuple(group.first.outputs)
 
 
-def _add_chunk(state: ExecutorState, transfer: Outgoing, end: int) -> None:
+def _add_chunk(state: ExecutorState, transfer: Outgoing, end: int, end_plane: int) -> None:
+    """Of blocks [next_block, end), what is in no chunk yet of the planes before `end_plane`."""
     pieces: list[Piece] = []
     num_tokens = transfer.group.work.num_tokens
     for index in range(transfer.next_block, end):
         end_slot = min(state.layout.block_size, num_tokens - index * state.layout.block_size)
-        pieces.extend(_pieces(state, transfer, index, end_slot))
+        first_plane = transfer.early_planes if index < transfer.early_block else 0
+        pieces.extend(_pieces(state, transfer, index, end_slot, first_plane, end_plane))
+    if not pieces:
+        return
     num_bytes = sum(_piece_bytes(state, piece) for piece in pieces)
     chunk = Chunk(transfer.num_chunks, pieces, num_bytes)
     transfer.num_chunks += 1
-    transfer.next_block = end
     transfer.chunks[chunk.number] = chunk
     transfer.unsent.append(chunk)
 
 
-def _pieces(state: ExecutorState, transfer: Outgoing, index: int, end_slot: int) -> list[Piece]:
-    """One block, or the used slots of it, cut so that no write is larger than a piece: by planes, else by slots too."""
+def _pieces(
+    state: ExecutorState, transfer: Outgoing, index: int, end_slot: int, first_plane: int, end_plane: int
+) -> list[Piece]:
+    """These planes of one block, or of the used slots of it, cut so that no write is larger than a piece: by planes,
+    else by slots too."""
     layout, limit = state.layout, state.config.piece_bytes
     planes = max(1, limit // (end_slot * layout.slot_bytes))
     slots = min(end_slot, limit // layout.slot_bytes)
@@ -193,9 +214,9 @@ def _pieces(state: ExecutorState, transfer: Outgoing, index: int, end_slot: int)
             first_slot=slot,
             end_slot=min(slot + slots, end_slot),
             first_plane=plane,
-            end_plane=min(plane + planes, layout.num_planes),
+            end_plane=min(plane + planes, end_plane),
         )
-        for plane in range(0, layout.num_planes, planes)
+        for plane in range(first_plane, end_plane, planes)
         for slot in range(0, end_slot, slots)
     ]
 
@@ -234,7 +255,7 @@ def _take_pieces(state: ExecutorState, life: Life, transport: Transport) -> list
 
 def _pair_window(state: ExecutorState, transport: Transport) -> int:
     """Bound of one pair. Never more than its share of the total, so that stopped peers leave room for others (H12)."""
-    num_pairs = sum(1 for other in state.transports.values() if other.link is Link.READY)
+    num_pairs = len([other for other in state.transports.values() if other.link is Link.READY])
     share = state.config.total_window_bytes // max(1, num_pairs)
     bound = min(state.config.window_bytes, transport.window_bytes, share)
     return bound if state.config.window == "fixed" else min(bound, transport.window.num_bytes)

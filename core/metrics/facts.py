@@ -49,18 +49,32 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TokenChunks(Sequence[Chunk]):
-    """Chunks of which only times and tokens are known, in 12 bytes each: a simulated run has millions. Equal to the
-    tuple of the same chunks."""
+    """Chunks of which only times and tokens are known, in 8 bytes each where they bring one token: a simulated run has
+    millions. Equal to the tuple of the same chunks."""
 
-    __slots__ = ("counts", "times")
+    __slots__ = ("_others", "times")
 
     def __init__(self) -> None:
-        self.times = array("d")
-        self.counts = array("i")
+        self.times = array("d")  #: whatever is appended here brings one token
+        self._others: dict[int, int] = {}  #: tokens of chunks with another number of them, by index
 
     def add(self, time_s: float, num_tokens: int) -> None:
+        if num_tokens != 1:
+            self._others[len(self.times)] = num_tokens
         self.times.append(time_s)
-        self.counts.append(num_tokens)
+
+    @property
+    def counts(self) -> array[int]:
+        """Tokens of each."""
+        counts = array("i", (1,)) * len(self.times)
+        for index, num_tokens in self._others.items():
+            counts[index] = num_tokens
+        return counts
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all together."""
+        return len(self.times) - len(self._others) + sum(self._others.values())
 
     def __len__(self) -> int:
         return len(self.times)
@@ -72,7 +86,8 @@ class TokenChunks(Sequence[Chunk]):
     def __getitem__(self, index: int | slice) -> Chunk | tuple[Chunk, ...]:
         if isinstance(index, slice):
             return tuple(self)[index]
-        return Chunk(self.times[index], 0, self.counts[index])
+        at = range(len(self.times))[index]
+        return Chunk(self.times[at], 0, self._others.get(at, 1))
 
     def __iter__(self) -> Iterator[Chunk]:
         return (Chunk(time_s, 0, count) for time_s, count in zip(self.times, self.counts, strict=True))

@@ -181,17 +181,18 @@ class RouterCore:
 
     def _on_rows(self, sender: Life, message: m.Records) -> None:
         """Tokens that bring nothing else. What does not just go on where its choice is, goes the way of all records."""
-        state, now = self.state, self.state.now
+        state, now, legs = self.state, self.state.now, self.state.legs
         plain: list[int] = []
         for leg_id, attempt, index, offset, token in message.tokens:
-            leg = state.legs.get(leg_id)
+            leg = legs.get(leg_id)
             if leg is not None and leg.attempt == attempt and leg.flows_from == sender:
-                choice = leg.choice(index)
+                first = leg.choices[0]
+                choice = first if first.index == index else leg.choice(index)
                 if choice is not None and offset == len(choice.tokens) and not choice.early and not choice.finish:
                     stream = leg.stream
                     choice.tokens.append(token)
                     leg.confirmed_at = stream.last_token_at = now
-                    plain += (stream.request.request_id, index, offset, token)
+                    plain += (leg.request_id, index, offset, token)
                     continue
             if plain:
                 state.out.append(DeliverTokens(tuple(plain)))

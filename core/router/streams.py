@@ -88,6 +88,7 @@ class Leg:
         "leg_id",
         "num_failures",
         "prefill",
+        "request_id",
         "resume_at",
         "state",
         "stream",
@@ -98,6 +99,7 @@ class Leg:
     def __init__(self, leg_id: int, stream: Stream, choices: list[Choice], num_failures: int = 0) -> None:
         self.leg_id = leg_id
         self.stream = stream
+        self.request_id = stream.request.request_id  #: the client's
         self.choices = choices
         self.attempt = 0
         self.state = LegState.SUBMITTED

@@ -48,7 +48,7 @@ class Down(NamedTuple):
     reason: str
 
 
-class Heard(NamedTuple):
+class Heard(msgspec.Struct, frozen=True, gc=False):
     """The next message of the session, still encoded."""
 
     body: bytes

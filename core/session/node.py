@@ -31,6 +31,8 @@ from baton.core.session.machine import Down, Heard, LinkTiming, Outcome, Rejecte
 from baton.core.wire.codec import decode_message, encode_message, may_link
 from baton.core.wire.frames import Beat, Data, decode_frame
 
+GOES_ON = (Data, Beat)  #: frames that neither begin nor end a session
+
 
 class FrameArrived(msgspec.Struct, frozen=True, tag=130):
     """The socket of `link` brought these bytes. Dialed links are named like their peer, accepted ones `name/…` like the
@@ -148,7 +150,7 @@ class Node:
         session = self._sessions.get(event.link)
         try:
             frame = decode_frame(event.data)
-            if not isinstance(frame, Data | Beat):  # it may begin or end a session: what came before is heard before
+            if not isinstance(frame, GOES_ON):  # it may begin or end a session: what came before is heard before
                 self._run_machine(now, out)
                 session = self._sessions.get(event.link)
             if session is None:

@@ -26,6 +26,7 @@ class Model(NamedTuple):
 
     end_one_in: int  #: a sequence with stop tokens ends about once in so many tokens; 0: never
     strict: bool = True  #: a wrong read is a violation at once, not only by its wrong token
+    tells_progress: bool = False  #: it says what of a step's KV is written before the step ends
 
 
 Holder = tuple[StepItem, StepPlan, int]  #: the item that names a block, its plan, the block's index in the table
@@ -57,7 +58,7 @@ class SimDevice:
     def __init__(self, process: Process, memory: KvMemory, step_time: StepTime, model: Model) -> None:
         self.process = process
         self.memory = memory
-        self.lanes = Lanes(process, step_time, self.compute)
+        self.lanes = Lanes(process, step_time, self.compute, memory.num_planes if model.tells_progress else 0)
         self._env = process.env
         self._model = model
         self._sequences: dict[int, _Sequence] = {}

@@ -30,6 +30,7 @@ LOOPS_SALT = 0x3C6EF372FE94F82B  #: and whose loops are busy
 PREFIXES_SALT = 0xBB67AE8584CAA73B  #: and who waits for whose prefix
 PLACEMENT_SALT = 0xA54FF53A5F1D36F1  #: and where prompts are computed
 LANES_SALT = 0x428A2F98D728AE22  #: and beside what
+PROGRESS_SALT = 0x7137449123EF65CD  #: and whether devices say how far a step is
 END_TOKEN = 257
 FIRST_ARRIVAL_S = 0.3
 
@@ -89,11 +90,18 @@ def draw_scenario(seed: int) -> Scenario:
     scenario = _with_lanes(Random(seed ^ LANES_SALT), scenario)
     scenario = with_gates(Random(seed ^ GATES_SALT), scenario)
     scenario = _with_prefixes(Random(seed ^ PREFIXES_SALT), scenario)
-    scenario = replace(scenario, busy_loop_s=Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3)))
+    scenario = _with_loops_and_progress(seed, scenario)
     emphasis = rng.random()
     if emphasis < 0.08:
         return _with_late_writes(rng, scenario)
     return _with_broken_handshakes(rng, scenario) if emphasis < 0.16 else scenario
+
+
+def _with_loops_and_progress(seed: int, scenario: Scenario) -> Scenario:
+    """How busy loops are, and whether devices say how far a step is."""
+    busy_loop_s = Random(seed ^ LOOPS_SALT).choice((0.0, 0.0, 0.0, 5e-4, 5e-3))
+    tells_progress = Random(seed ^ PROGRESS_SALT).random() < 0.4
+    return replace(scenario, busy_loop_s=busy_loop_s, tells_progress=tells_progress)
 
 
 def _with_scores(rng: Random, scenario: Scenario) -> Scenario:

@@ -26,12 +26,13 @@ class Violation(Exception):
 class Timeline:
     """The virtual clock and everything that will happen."""
 
-    __slots__ = ("_heap", "_sequence", "now")
+    __slots__ = ("_heap", "_is_paused", "_sequence", "now")
 
     def __init__(self) -> None:
         self.now = 0.0  #: virtual seconds
         self._heap: list[tuple[float, int, Call, tuple[Any, ...]]] = []
         self._sequence = 0
+        self._is_paused = False
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -47,11 +48,23 @@ class Timeline:
 
     def step(self) -> bool:
         """Let the next thing happen. False: nothing is left."""
-        if not self._heap:
-            return False
-        self.now, _, call, args = heapq.heappop(self._heap)
-        call(*args)
+        return self.advance(1)
+
+    def advance(self, most: int) -> bool:
+        """Let up to so many things happen, fewer if one of them calls `pause`. False: nothing is left."""
+        heap, pop = self._heap, heapq.heappop
+        self._is_paused = False
+        while most > 0 and not self._is_paused:
+            if not heap:
+                return False
+            self.now, _, call, args = pop(heap)
+            call(*args)
+            most -= 1
         return True
+
+    def pause(self) -> None:
+        """What happens now is the last thing before `advance` returns."""
+        self._is_paused = True
 
 
 class Env:

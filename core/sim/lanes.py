@@ -1,8 +1,9 @@
 """The compute threads of a simulated device: a launch queue of two for each lane of steps, and how long steps last.
 
 Steps of one lane are computed in order. Those of two lanes run beside each other, in any order, each slower while both
-do. Memory is read and written at one moment of a step. Until the machine has heard that a step is over, no plan of the
-other lane may touch what it writes, nor write what it reads, nor name its sequences.
+do. Memory is read and written at one moment of a step; from then on the device may say, in parts, what is written.
+Until the machine has heard that a step is over, no plan of the other lane may touch what it writes, nor write what it
+reads, nor name its sequences.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from baton.core.executor.events import StepDone, StepFailed
+from baton.core.executor.events import StepAdvanced, StepDone, StepFailed
 from baton.core.executor.steps import PREFILL_LANE, StepPlan, StepResult
 from baton.core.sim.process import Process, ThreadMailbox
 from baton.core.sim.step_time.fuzzed import StepTime
@@ -58,14 +59,21 @@ class _Running:
 
 
 class Lanes:
-    """`compute(plan, duration_s)` gives a step's result, at the moment at which it touches memory."""
+    """`compute(plan, duration_s)` gives a step's result, at the moment at which it touches memory. The device says of
+    fewer than `num_planes` planes that they are written; 0: it says nothing."""
 
     def __init__(
-        self, process: Process, step_time: StepTime, compute: Callable[[StepPlan, float], StepResult]
+        self,
+        process: Process,
+        step_time: StepTime,
+        compute: Callable[[StepPlan, float], StepResult],
+        num_planes: int = 0,
     ) -> None:
         self.slow_factor = 1.0  #: fault: steps last this much longer
         self.failures: deque[str] = deque()  #: faults: the stages at which the next steps fail
         self.held: dict[int, Footprint] = {}  #: by step_id: plans whose end the machine has not heard
+        self._heard: dict[int, int] = {}  #: by step_id, of those: planes that the machine has heard of as written
+        self._num_planes = num_planes
         self.is_broken = False  #: a step has failed: none gives a result any more
         self._process = process
         self._env = process.env
@@ -104,9 +112,19 @@ class Lanes:
         if self._running[plan.lane] is None:
             self._begin(plan.lane)
 
-    def hear(self, event: StepDone | StepFailed) -> None:
-        """The machine hears of the end of a step."""
-        self.held.pop(event.result.step_id if isinstance(event, StepDone) else event.step_id, None)
+    def hear(self, event: StepDone | StepFailed | StepAdvanced) -> None:
+        """The machine hears how far a step is, or of its end."""
+        if isinstance(event, StepAdvanced):
+            self._heard[event.step_id] = event.num_planes
+            return
+        step_id = event.result.step_id if isinstance(event, StepDone) else event.step_id
+        self.held.pop(step_id, None)
+        self._heard.pop(step_id, None)
+
+    def num_written(self, block: int) -> int | None:
+        """Of a block that steps write whose end the machine has not heard, how many planes it may take for written."""
+        writing = [step_id for step_id, held in self.held.items() if block in held.writes]
+        return min([self._heard.get(step_id, 0) for step_id in writing], default=None)
 
     def _check_apart(self, plan: Footprint, held: Footprint) -> None:
         shared = plan.writes & (held.reads | held.writes) | plan.reads & held.writes
@@ -156,8 +174,15 @@ class Lanes:
             self._env.counters[f"step failed at {step.stage}"] += 1
         if step.stage in ("", "wait", "collect"):
             step.result = self._compute(step.plan, step.duration_s)
+            self._tell_progress(step.plan)
         step.is_computed = True
         self._go_on(step)
+
+    def _tell_progress(self, plan: StepPlan) -> None:
+        if self._num_planes > 1 and plan.items:
+            most = self._num_planes - 1
+            for num_planes in sorted({1 + plan.step_id % most, most}):
+                self._mailboxes[plan.lane].post(StepAdvanced(plan.step_id, num_planes))
 
     def _finish(self, step: _Running, turn: int) -> None:
         if turn != step.turn:

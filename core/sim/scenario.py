@@ -71,6 +71,7 @@ class Scenario(msgspec.Struct, frozen=True):
     fragment_s: float = 2e-4  #: of a fragment's landing over TCP
     busy_loop_s: float = 0.0  #: how long a loop may leave unread what threads and sockets bring: it comes together
     end_one_in: int = 0
+    tells_progress: bool = False  #: devices say what of a step's KV is written before it ends
     is_told_of_exits: bool = True  #: somebody who started the processes sees their exits; otherwise nobody does
     keeps_addresses: bool = True  #: a restarted process is found where its predecessor was
     strict_reads: bool = True

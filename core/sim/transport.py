@@ -68,6 +68,7 @@ class TransferThread:
         if isinstance(command, e.Post):
             for piece in command.pieces:
                 self.books.sent(piece)
+                self._check_written(piece)
                 self._check_receivers_bound((piece.peer, piece.peer_epoch))
                 self._jobs.append((self._post, piece))
         else:
@@ -75,6 +76,14 @@ class TransferThread:
                 self._drop_queued(command.peer, command.peer_epoch)
             self._jobs.append((self._perform[type(command)], command))
         self._work()
+
+    def _check_written(self, piece: e.Piece) -> None:
+        """What is sent has been said to be written."""
+        device = self.process.device
+        num_written = None if device is None else device.lanes.num_written(piece.source_block)
+        if num_written is not None and piece.end_plane > num_written:
+            text = f"{piece} of {self.process.identity}, of whose block {num_written} planes are known to be written"
+            self._env.fail("nothing is sent before it is written", text)
 
     def _check_receivers_bound(self, key: tuple[str, int]) -> None:
         """What all writers have on its way to one receiver stays within that one's window."""

@@ -151,7 +151,7 @@ class World:
         scenario = self.scenario
         process.memory = KvMemory(self.layout, spec.num_blocks, self.env.rng)
         step_time = StepTime(scenario.step_base_s, scenario.step_token_s, 2.0 * scenario.step_token_s)
-        model = Model(scenario.end_one_in, scenario.strict_reads)
+        model = Model(scenario.end_one_in, scenario.strict_reads, scenario.tells_progress)
         process.device = SimDevice(process, process.memory, step_time, model)
         process.transfer = TransferThread(process, process.memory, self._fabric, spec.config)
 
@@ -223,7 +223,7 @@ class World:
             self.ears.hear(process, event)
         elif kind is e.PieceLanded or kind is e.PieceFailed:
             process.transfer_of().books.heard(event.piece_id, kind is e.PieceLanded)
-        elif (kind is e.StepDone or kind is e.StepFailed) and process.device is not None:
+        elif kind in (e.StepDone, e.StepFailed, e.StepAdvanced) and process.device is not None:
             process.device.lanes.hear(event)
 
     def _handle(self, process: Process, event: Any, now: float) -> list[Any]:

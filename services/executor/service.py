@@ -78,6 +78,8 @@ class Engine:
         self._device = device
         self._process = process
         self.compute = ComputeLanes(device, num_lanes, post, crash)
+        if own.role is Role.PREFILL:
+            device.tell_progress(lambda step_id, num_planes: post(ev.StepAdvanced(step_id, num_planes)))
         faults = piece_faults(process.settings.device)
         self.transfer: TransferThread | GroupTransfer
 

@@ -59,10 +59,10 @@ class FixedInterval:
     def next_step(self, state: ExecutorState) -> Draft:
         """What is launched in this pass."""
         decodes = walk.plan_decodes(state)
-        if not self._lets_prompts_go(state, bool(decodes.items)):
+        if not self._lets_prompts_go(state, bool(decodes)):
             return decodes
         prompts = walk.plan_prompts(state)
-        if not prompts.items:
+        if not prompts:
             return decodes
         self.interval_left = self.bounds.interval
         return prompts

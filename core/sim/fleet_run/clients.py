@@ -75,6 +75,7 @@ class Clients:
         self._told = told
         self._schedule: ScheduleLike | None = None
         self._open: dict[int, _Open] = {}  #: by index, which is the router's id less one
+        self._hear: dict[int, Callable[[float], None]] = {}  #: by the router's id: one more token has come at that time
         self._kept: dict[int, bytes] = {}  #: prompt and answer of those that another one repeats
         self._num_repeats = Counter(request.repeats for request in requests)  #: of each, not asked yet
         self._wake_at: float | None = None
@@ -85,7 +86,7 @@ class Clients:
         return self._schedule is not None and self._schedule.is_over and not self._phases
 
     def begin(self, world: FleetWorld) -> None:
-        """The fleet is ready."""
+        """The fleet is ready. When the load is over, the world's time pauses."""
         self._world = world
         self.began_at = world.now
         self._begin_phase()
@@ -94,10 +95,9 @@ class Clients:
         """A router says something to a client."""
         now = process.env.time.now - self.began_at
         if type(command) is DeliverTokens:
+            hear = self._hear
             for request_id in command.numbers[::4]:
-                chunks = self._open[request_id - 1].chunks
-                chunks.times.append(now)
-                chunks.counts.append(1)
+                hear[request_id](now)
         elif type(command) is Deliver:
             self._open[command.request_id - 1].chunks.add(now, len(command.tokens))
         else:
@@ -139,6 +139,8 @@ class Clients:
             self._ask(due, now)
         if schedule.is_over:
             self._begin_phase()
+            if self.is_over:
+                self._of().env.time.pause()
             return
         wake = schedule.next_wake_s()
         if wake is not None and wake != self._wake_at:
@@ -159,7 +161,8 @@ class Clients:
         sampling = SamplingParams(
             max_tokens=request.num_output_tokens, temperature=0.0, seed=request.answer_token, ignore_eos=True
         )
-        self._open[request.index] = _Open(request, due, now, len(prompt) // 4)
+        opened = self._open[request.index] = _Open(request, due, now, len(prompt) // 4)
+        self._hear[request.index + 1] = opened.chunks.times.append
         routers = world.routers()
         router = routers[request.index % len(routers)]
         arrive = Arrive(
@@ -187,6 +190,7 @@ class Clients:
     # ---- ends
 
     def _end(self, end: End) -> None:
+        del self._hear[end.request_id]
         opened = self._open.pop(end.request_id - 1)
         request, now = opened.request, self._time()
         self.ended[request.index] = now
@@ -214,7 +218,7 @@ def _facts(opened: _Open, end: End | None, now: float) -> RequestFacts:
         status=status,
         num_input_tokens=opened.num_input_tokens,
         num_cached_tokens=UNKNOWN if end is None else end.num_cached_tokens,
-        num_output_tokens=sum(chunks.counts),
+        num_output_tokens=chunks.num_tokens,
         finish_reason="length" if error is None else "",
         is_cancelled=is_cancelled,
         is_cut_short=end is None,

@@ -154,22 +154,21 @@ class TimedDevice:
         for new in plan.new:
             sequences[new.seq_id] = _Sequence(new)
         results: list[ItemResult] = []
-        tokens = prompts = decodes = context = rows = 0
+        tokens = prompts = context = rows = 0
         attention = 0.0
         for item in plan.items:
-            sequence, count = sequences[item.seq_id], item.num_tokens
-            if count == 1 and item.start >= sequence.first_decoded:
-                decodes += 1
-                context += item.start + 1
-                rows += 1
+            sequence, start, count = sequences[item.seq_id], item.start, item.num_tokens
+            if count == 1 and start >= sequence.first_decoded:
+                context += start
                 results.append(sequence.decoded)
                 continue
             prompts += 1
             tokens += count
-            attention += count * (item.start + count / 2)
+            attention += count * (start + count / 2)
             rows += item.num_samples
             results.append(_prompt_result(sequence, item))
-        return Features(tokens, attention, prompts, decodes, context, rows), tuple(results)
+        decodes = len(results) - prompts
+        return Features(tokens, attention, prompts, decodes, context + decodes, rows + decodes), tuple(results)
 
 
 def _prompt_result(sequence: _Sequence, item: StepItem) -> ItemResult:

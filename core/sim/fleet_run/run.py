@@ -58,11 +58,8 @@ def run_fleet(
     num_at_once = 0
     while not clients.is_over:
         before = time.now
-        for _ in range(LOOK_EVERY):
-            if not time.step():
-                raise RunStuck(f"{clients.num_ended} requests ended, and nothing happens any more")
-            if clients.is_over:
-                break
+        if not time.advance(LOOK_EVERY):
+            raise RunStuck(f"{clients.num_ended} requests ended, and nothing happens any more")
         num_at_once = num_at_once + 1 if time.now == before else 0
         if num_at_once > MAX_AT_ONCE:
             raise RunStuck(f"{clients.num_ended} requests ended, and time stands still at {time.now:.6f} s")

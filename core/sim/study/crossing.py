@@ -107,7 +107,7 @@ def _crossing(between: Sequence[Point]) -> Crossing:
     low = _first_zero([(point.rate, upper(point)) for point in between])
     rate = _first_zero([(point.rate, sign * point.difference.value) for point in between])
     # from the other side: the last time that it was not certain
-    high = _first_zero([(point.rate, -lower(point)) for point in reversed(between)])
+    high = max(low, _first_zero([(point.rate, -lower(point)) for point in reversed(between)]))  # but for rounding
     return Crossing(rate=min(max(rate, low), high), low=low, high=high, above=above)
 
 

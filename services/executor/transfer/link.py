@@ -28,14 +28,14 @@ class QueuedPiece:
 
     def __init__(self, piece: Piece, num_bytes: int, fault: Fault, now_s: float, is_whole: bool) -> None:
         self.piece = piece
-        self.is_whole = is_whole  #: a whole block, which may go with others in one write
+        self.is_whole = is_whole  #: a whole block, which may go with others of its kind in one write; so may parts
         self.num_bytes = num_bytes
         self.fault = fault
         self.due_at_s = now_s + fault.delay_s
 
     def may_go_with(self, following: QueuedPiece) -> bool:
         """Whether both may be parts of one write."""
-        return self.is_whole and following.is_whole and self.fault is following.fault is NO_FAULT
+        return self.is_whole == following.is_whole and self.fault is following.fault is NO_FAULT
 
 
 class Link:

@@ -108,7 +108,8 @@ class PeerAgent:
         return self._remote
 
     def prepare(self, pieces: Sequence[Piece], num_bytes: int) -> Write:
-        """One write of a piece that was checked, or of several whole blocks; nothing moves yet. Raises PieceRefused."""
+        """One write of pieces that were checked, all whole blocks or all parts; nothing moves yet. Raises
+        PieceRefused."""
         try:
             return Write(tuple([piece.piece_id for piece in pieces]), num_bytes, self._make(pieces))
         except NIXL_ERRORS as error:
@@ -162,16 +163,15 @@ class PeerAgent:
         return self._agent.prep_xfer_dlist(owner, rows, region.memory_type)
 
     def _make(self, pieces: Sequence[Piece]) -> Any:
-        """A handle for the pieces: from the prepared lists if they are whole blocks, else from the runs of the only
-        one."""
-        remote, piece = self.remote, pieces[0]
-        if is_whole_block(piece, self._region.layout):
+        """A handle for the pieces: from the prepared lists if they are whole blocks, else from their runs."""
+        remote = self.remote
+        if is_whole_block(pieces[0], self._region.layout):
             local_list, remote_list = self._lists
             sources = [piece.source_block for piece in pieces]
             targets = [piece.destination_block for piece in pieces]
             return self._agent.make_prepped_xfer("WRITE", local_list, sources, remote_list, targets)
-        source = self._region.descriptors(piece.source_block, piece)
-        target = remote.descriptors(piece.destination_block, piece)
+        source = [run for piece in pieces for run in self._region.descriptors(piece.source_block, piece)]
+        target = [run for piece in pieces for run in remote.descriptors(piece.destination_block, piece)]
         return self._agent.initialize_xfer(
             "WRITE",
             self._agent.get_xfer_descs(source, self._region.memory_type),

@@ -1,7 +1,7 @@
 """The writing side: pieces in order for each peer, one write of each peer in turn, each write polled to its proof.
 
-Whole blocks that stand behind each other go in one write, as long as that is no larger than a piece may be: where
-blocks are small, a write costs more than its bytes.
+Whole blocks that stand behind each other go in one write, as long as that is no larger than a piece may be, and so do
+parts of blocks: where pieces are small, a write costs more than its bytes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PieceWriter:
         self._post_event(PieceFailed(piece_id, detail))
 
     def _take_write(self, queued: deque[QueuedPiece]) -> list[QueuedPiece]:
-        """The next piece, with the whole blocks that may go with it."""
+        """The next piece, with those that may go with it."""
         taken = [queued.popleft()]
         num_left = self._max_piece_bytes - taken[0].num_bytes
         while queued and taken[0].may_go_with(queued[0]) and queued[0].num_bytes <= num_left:

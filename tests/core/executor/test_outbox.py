@@ -26,7 +26,7 @@ def say(
     *, finish: str = "", is_scored: bool = False,
 ) -> None:  # fmt: skip
     scores = TokenLogprobs(-0.5, (), ()) if is_scored else None
-    outbox.add_token(router, (work_id, choice), offset, SampledToken(choice, token, scores), finish)
+    outbox.add_token(router, work_id, choice, offset, SampledToken(choice, token, scores), finish)
 
 
 def test_plain_tokens_are_rows_and_go_before_records():

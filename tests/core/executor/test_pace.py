@@ -151,7 +151,7 @@ def test_r1_a_transfer_that_takes_no_time_is_told_as_fast_as_can_be_said():
     rig.state.transfer_pace.window = window = PairWindow(1)
     window.landed(window.sent(1 << 20, 0.0, True), 1e-15)
     window.landed(window.sent(1, 1.0, True), 1e18)  # and another, at the same rate, for ever
-    told = StepPace().message(rig.state)
+    told = m.Pace(*StepPace().measures(rig.state))
     assert (told.transfer_bytes_per_s, told.transfer_us) == (m.MAX_MEASURE, m.MAX_MEASURE)
     decode_message(encode_message(told), Role.UNIFIED, Role.SCHEDULER)
 

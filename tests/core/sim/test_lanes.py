@@ -6,13 +6,15 @@ from array import array
 
 import pytest
 
-from baton.core.executor.events import StepDone
+from baton.core.executor.events import Piece, Post, StepAdvanced, StepDone
 from baton.core.executor.steps import MAIN_LANE, PREFILL_LANE, CopyBlock, NewSequence, StepItem, StepPlan
 from baton.core.ids import Role
+from baton.core.sim.device import Model, SimDevice
 from baton.core.sim.env import Violation
 from baton.core.sim.lanes import SHARED_STRETCH
+from baton.core.sim.step_time.fuzzed import StepTime
 from baton.core.wire.sampling import SamplingParams
-from tests.support.sim_parts import Bench
+from tests.support.sim_parts import LAYOUT, Bench
 
 PROMPT = [7, 1, 200, 3, 3, 90, 41, 0, 255, 16, 2]
 
@@ -44,6 +46,35 @@ class Rig:
 @pytest.fixture
 def rig() -> Rig:
     return Rig()
+
+
+def test_a_device_that_tells_says_before_a_steps_end_what_is_written() -> None:
+    bench = Bench()
+    process = bench.executor("unified0", Role.UNIFIED)
+    assert process.memory is not None
+    device = process.device = SimDevice(process, process.memory, StepTime(), Model(0, tells_progress=True))
+    device.launch(prompt(1, 1, [0, 1, 2]))
+    bench.run()
+    told = [event for event in bench.heard["unified0/1"] if isinstance(event, StepAdvanced | StepDone)]
+    assert [type(event) for event in told] == [StepAdvanced, StepDone]
+    assert told[0] == StepAdvanced(1, LAYOUT.num_planes - 1)
+
+
+@pytest.mark.parametrize(("num_told", "may_go"), [(0, False), (1, False), (2, True)])
+def test_nothing_is_sent_before_it_is_said_to_be_written(rig: Rig, num_told: int, may_go: bool) -> None:
+    rig.device.launch(prompt(1, 1, [0, 1, 2]))
+    if num_told:
+        rig.device.lanes.hear(StepAdvanced(1, num_told))
+    assert rig.device.lanes.num_written(1) == num_told
+    assert rig.device.lanes.num_written(5) is None  # no step writes it
+    transfer = rig.device.process.transfer_of()
+    transfer.books.windows["d", 1] = 1 << 20
+    post = Post((Piece(1, "d", 1, 1, 0, 0, 4, 0, 2),))
+    if may_go:
+        transfer.take(post)
+    else:
+        with pytest.raises(Violation, match="nothing is sent before it is written"):
+            transfer.take(post)
 
 
 def test_o8_lanes_have_a_queue_of_two_each(rig: Rig) -> None:

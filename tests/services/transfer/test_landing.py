@@ -52,6 +52,21 @@ def test_whole_blocks_that_stand_behind_each_other_go_in_one_write_no_larger_tha
     assert [posted_at.index(at) for at in posted_at] == [0, 0, 0, 3, 4, 5, 5, 5, 8, 9, 10, 10]
 
 
+def test_parts_of_blocks_that_stand_behind_each_other_go_in_one_write_too(stage, layout, fill):
+    writer = stage.start("prefill", layout, 32, max_piece_bytes=layout.block_bytes)
+    receiver = stage.start("decode", layout, 32)
+    fill(writer, 1)
+    receiver.memory[:] = 0xA5
+    stage.connect(writer, receiver)
+    shapes = [((0, 16), (0, 4)), ((0, 16), (4, 7)), ((0, 5), (4, 8)), ((0, 16), (7, 8)), ((0, 16), (0, 8))]
+    pieces = [piece(i, i, 31 - i, *shape) for i, shape in enumerate(shapes)]
+    writer.send(Post(tuple(pieces)))
+    posted_at = [writer.expect(PieceLanded).posted_at for _ in pieces]
+    assert [posted_at.index(at) for at in posted_at] == [0, 0, 2, 2, 4]  # four and three of eight planes; the whole
+    expected = expected_memory(writer.memory, np.full_like(receiver.memory, 0xA5), pieces, layout)
+    np.testing.assert_array_equal(receiver.memory, expected)
+
+
 def test_w13_part_of_the_slots_lands_in_every_plane_and_nowhere_else(stage, layout, fill):
     pieces = [piece(1, 3, 7, slots=(0, 5)), piece(2, 4, 8, slots=(15, 16)), piece(3, 5, 9, slots=(2, 14))]
     writer, receiver = send(stage, layout, fill, pieces)

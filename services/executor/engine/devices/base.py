@@ -8,7 +8,7 @@ only by the device's own word; one that was never recorded is not proven, and ev
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from baton.core.errors import ServingError
@@ -79,6 +79,11 @@ class Device(Protocol[CompletionT]):
 
         Threads made by it afterwards have its niceness.
         """
+        ...
+
+    def tell_progress(self, say: Callable[[int, int], None]) -> None:
+        """Before the first `launch`. `say(step_id, num_planes)` is called in the thread of the lane, before the step
+        ends, when KV of all its tokens is written in the first `num_planes` planes. A device may say nothing."""
         ...
 
     def create_completion(self, lane: int) -> CompletionT:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPlan, StepResult
+from baton.core.layout import NUM_PLANES
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.collective import RankGroup
 from baton.services.executor.engine.devices.host import HostQueue
@@ -39,6 +40,8 @@ class CpuDevice(HostQueue):
         super().__init__()
         folder, config, layout, num_blocks, num_threads = part
         self._lane_cores: tuple[frozenset[int], ...] = ()
+        self._say_progress: Callable[[int, int], None] | None = None
+        self._told_layers = layers_to_tell(layout.num_kv_layers)
         self.layout = layout
         self.num_blocks = num_blocks
         self.vocab_size = config.vocab_size
@@ -64,6 +67,9 @@ class CpuDevice(HostQueue):
     def use_lanes(self, lane_cores: Sequence[frozenset[int]]) -> None:
         self._lane_cores = tuple(lane_cores)
 
+    def tell_progress(self, say: Callable[[int, int], None]) -> None:
+        self._say_progress = say
+
     def enter_lane(self, lane: int) -> None:
         """Kernels have a team of threads for each lane; OpenMP, which torch uses, has one for each thread that calls
         it. Both are made at the first call, and their threads begin on the cores that the caller has then."""
@@ -87,7 +93,7 @@ class CpuDevice(HostQueue):
             if plan.items:
                 batch = build_batch(plan.items, sequences, self.layout.block_size)
                 num_decodes = len(batch.decode_rows)
-                items = self._compute(plan.items, sequences, batch)
+                items = self._compute(plan, sequences, batch)
         self.store(StepResult(plan.step_id, items, time.perf_counter() - started_at, num_decodes))
 
     def close(self) -> None:
@@ -96,14 +102,25 @@ class CpuDevice(HostQueue):
     def begin(self, plan: StepPlan) -> None:
         """Of ranks: a plan that was accepted here is about to be computed."""
 
-    def forward(self, batch: Batch) -> torch.Tensor:
+    def forward(self, plan: StepPlan, batch: Batch) -> torch.Tensor:
         """All layers of the step."""
-        return self.decoder.forward(batch)
+        return self.decoder.forward(batch, self._progress(plan.step_id, batch))
 
-    def _compute(
-        self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
-    ) -> tuple[ItemResult, ...]:
-        hidden = self.forward(batch)
+    def _progress(self, step_id: int, batch: Batch) -> Callable[[int], None]:
+        """What is to be called after each layer. A step of less than a block has nothing to send early."""
+        say, told = self._say_progress, self._told_layers
+        if say is None or len(batch.tokens) < self.layout.block_size:
+            return _say_nothing
+
+        def wrote(num_kv_layers: int) -> None:
+            if num_kv_layers in told:
+                say(step_id, num_kv_layers * NUM_PLANES)
+
+        return wrote
+
+    def _compute(self, plan: StepPlan, sequences: list[DeviceSequence], batch: Batch) -> tuple[ItemResult, ...]:
+        items = plan.items
+        hidden = self.forward(plan, batch)
         scores = self._score(items, sequences, batch, hidden)
         logits = self.decoder.logits(hidden[torch.from_numpy(batch.sample_rows)])
         sampling = [(item, sequence) for item, sequence in zip(items, sequences, strict=True) if item.num_samples]
@@ -133,3 +150,17 @@ class CpuDevice(HostQueue):
                 rows = hidden[row : row + item.num_scores]
                 scores[item.seq_id] = score_prompt(sequence, item.start, rows, self.decoder.logits)
         return scores
+
+
+def layers_to_tell(num_kv_layers: int) -> frozenset[int]:
+    """After which layers a step is told to have come so far: half of what is left at each time, so that few words leave
+    little to send when the step ends."""
+    told, left = set(), num_kv_layers
+    while left > 1:
+        left //= 2
+        told.add(num_kv_layers - left)
+    return frozenset(told)
+
+
+def _say_nothing(num_kv_layers: int) -> None:
+    """Nobody asked how far the step is."""

@@ -5,7 +5,7 @@ into a chain of digests, and before anything is computed all ranks compare step 
 order, took one twice or read another one differs from then on.
 
 A step that is proven on the first rank is proven on all: it has every rank's part of the last sum, and a rank writes
-its KV before it gives that.
+its KV before it gives that. So is a layer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 import torch
 
 from baton.core.errors import Incompatible
-from baton.core.executor.steps import ItemResult, StepItem, StepPlan, StepResult
+from baton.core.executor.steps import ItemResult, StepPlan, StepResult
 from baton.services.executor.engine.batch import Batch
 from baton.services.executor.engine.collective import DIGEST_BYTES, GroupBroken, RankGroup
 from baton.services.executor.engine.devices.cpu import CpuDevice
@@ -70,9 +70,7 @@ class RankDevice(CpuDevice):
 class GroupDevice(RankDevice):
     """The first rank. `tell` gives an order to all others and may raise OSError; `end` ends them."""
 
-    def __init__(
-        self, part: CpuPart, group: RankGroup, tell: Callable[[bytes], None], end: Callable[[], None]
-    ) -> None:
+    def __init__(self, part: CpuPart, group: RankGroup, tell: Callable[[bytes], None], end: Callable[[], None]) -> None:
         super().__init__(part, group)
         self._tell = tell
         self._end = end
@@ -89,10 +87,10 @@ class GroupDevice(RankDevice):
             raise GroupBroken(self.group.broken) from error
         self._agree(plan, order)
 
-    def forward(self, batch: Batch) -> torch.Tensor:
+    def forward(self, plan: StepPlan, batch: Batch) -> torch.Tensor:
         """A layer that fails here leaves the other ranks in the middle of the step."""
         try:
-            return super().forward(batch)
+            return super().forward(plan, batch)
         except Exception as error:
             self.group.break_off(f"the first rank left the step: {error}")
             raise
@@ -125,10 +123,8 @@ class FollowerDevice(RankDevice):
     def begin(self, plan: StepPlan) -> None:
         self._agree(plan, self._order)
 
-    def _compute(
-        self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch
-    ) -> tuple[ItemResult, ...]:
-        self.forward(batch)
+    def _compute(self, plan: StepPlan, sequences: list[DeviceSequence], batch: Batch) -> tuple[ItemResult, ...]:
+        self.forward(plan, batch)
         return ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from baton.core.executor.steps import StepResult
 from baton.services.executor.engine.devices.base import CompletionState, DeviceBroken
 
@@ -20,6 +22,9 @@ class HostQueue:
 
     def __init__(self) -> None:
         self._results: dict[int, StepResult] = {}  #: by step_id; computed and not yet collected
+
+    def tell_progress(self, say: Callable[[int, int], None]) -> None:
+        """A device that knows of nothing before a step's end says nothing."""
 
     def create_completion(self, lane: int) -> HostCompletion:
         return HostCompletion()

@@ -32,8 +32,10 @@ class Decoder:
         self._num_q = config.num_heads * config.head_dim
         self._num_kv = config.num_kv_heads * config.head_dim
 
-    def forward(self, batch: Batch) -> torch.Tensor:
-        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size]."""
+    def forward(self, batch: Batch, wrote: Callable[[int], None]) -> torch.Tensor:
+        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size].
+
+        `wrote` is called after each layer with the number of KV layers that are written."""
         hidden = self._weights.embedding[torch.from_numpy(batch.tokens)]  # [num_tokens, hidden_size]
         step = _StepTensors(batch, self._rope)
         kv_layer = 0
@@ -41,6 +43,7 @@ class Decoder:
             for layer in self._weights.layers:
                 hidden = self._layer(hidden, layer, kv_layer, batch, step)
                 kv_layer += 1
+                wrote(kv_layer)
         return hidden
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,8 @@ whatever is computed beside it, however its prompt was cut and on however many t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from baton.services.executor.engine.batch import Batch
@@ -58,8 +60,10 @@ class NativeDecoder:
         while weights.layers:  # one by one, so that packing needs one layer's memory more, not all
             self._layers.append(_PackedLayer(weights.layers.pop(0), self._which))
 
-    def forward(self, batch: Batch) -> torch.Tensor:
-        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size]."""
+    def forward(self, batch: Batch, wrote: Callable[[int], None]) -> torch.Tensor:
+        """Write the KV of all rows; return their last hidden states [num_tokens, hidden_size].
+
+        `wrote` is called after each layer with the number of KV layers that are written."""
         hidden = self._embedding[torch.from_numpy(batch.tokens)]
         step = AttentionStep(batch)
         kv_layer = 0
@@ -67,6 +71,7 @@ class NativeDecoder:
             for layer in self._layers:
                 self._add_layer(hidden, layer, kv_layer, step)
                 kv_layer += 1
+                wrote(kv_layer)
         return hidden
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -40,6 +40,11 @@ def test_a_crossing_is_where_the_difference_is_0_and_its_interval_where_it_is_ce
     assert (found.low, found.high) == (pytest.approx(2.5), pytest.approx(3.5))
 
 
+def test_the_ends_of_an_interval_without_width_are_in_order_whatever_their_rounding() -> None:
+    (found,) = crossings([point(1, 0.5, half=0.0, scale=1.0), point(2, -2.6, half=0.0, scale=1.0)])
+    assert found.low <= found.rate <= found.high == pytest.approx(1 + 0.5 / 3.1)
+
+
 def test_what_lies_between_two_answers_widens_the_interval() -> None:
     (found,) = crossings([point(1, 1.0), point(2, 0.05), point(3, -0.05), point(4, -1.0)])
     assert found.above is Better.SECOND
