@@ -28,9 +28,10 @@ from baton.services.loadgen.interrupts import EXIT_INTERRUPTED, ends_at_interrup
 from baton.services.loadgen.live import LiveView
 from baton.services.loadgen.load_settings import content_settings
 from baton.services.loadgen.options import Options
-from baton.services.loadgen.out_folder import write_whole
+from baton.services.loadgen.out_folder import taken, write_whole
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.results import (
+    FILES,
     PAGE,
     RECORDS,
     Measured,
@@ -84,6 +85,10 @@ class Bench:
             check_folder(each)
         with ends_at_interrupt():
             self._target = asyncio.run(check_target(self._target))
+        with taken(str(folder), FILES, "run"):
+            return self._run_points(plans, folder, folders)
+
+    def _run_points(self, plans: Sequence[tuple[str, Plan]], folder: Path, folders: Sequence[Path]) -> int:
         for (label, plan), own in zip(plans, folders, strict=True):
             if not self._try_one(label, plan, own) or self._code == EXIT_INTERRUPTED:
                 break

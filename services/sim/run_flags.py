@@ -65,7 +65,9 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument("--trace", metavar="FILE", help="the load: a trace, as `baton bench --trace` reads it")
     parser.add_argument("--synthetic", metavar="SPEC", help="the load: options of `baton bench`, as NAME=VALUE …")
     parser.add_argument("--policy", choices=list(POLICIES), metavar="NAME", help="a set of knobs: see --list")
-    parser.add_argument("--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not")
+    parser.add_argument(
+        "--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not; without a unit in seconds"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many runs with seeds from that one on: intervals")
     parser.add_argument("--data", metavar="DIR", help="of a scenario with measured figures: the run's files")

@@ -85,7 +85,7 @@ function intervals({ report: { intervals: found } }) {
   };
   const note = runs > 1 ? `95 % confidence intervals of the mean over ${runs} runs with a seed of their own each, by Student’s t; all else on this page is of the first.`
     : "95 % confidence intervals by the spread among ten parts of this run, one after the other.";
-  return section("intervals", "How sure", note, table("Intervals", columns, entries.map(row), "plain"));
+  return section("intervals", "How sure", note, table("Intervals", columns, entries.map(row), "stacked intervals"));
 }
 
 // Only of a simulated run: of others nobody says it.

@@ -11,7 +11,7 @@ import msgspec
 from baton.services.loadgen.load_errors import BadLoad, BadTrace
 from baton.services.loadgen.traces.agentic import read_agentic
 from baton.services.loadgen.traces.azure import COLUMNS, read_azure
-from baton.services.loadgen.traces.lines import numbered_lines
+from baton.services.loadgen.traces.lines import broken, numbered_lines
 from baton.services.loadgen.traces.mooncake import read_mooncake
 from baton.services.loadgen.traces.prompts import read_prompts
 from baton.services.loadgen.traces.records import Limits, TraceFormat, TraceRecord
@@ -44,12 +44,14 @@ def path_of(trace: str) -> Path:
 
 def format_of(path: Path) -> TraceFormat:
     """What the first line says. Raises BadTrace."""
-    for _, line in numbered_lines(path):
+    for number, line in numbered_lines(path):
         if line.startswith(COLUMNS[0].encode()):
             return TraceFormat.AZURE
         try:
             fields = set(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if line.startswith(b"{"):
+                raise broken(path, number, f"this is not one JSON object: {error}") from None
             break
         for found, marks in MARKS.items():
             if marks & fields:

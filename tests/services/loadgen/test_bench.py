@@ -298,6 +298,21 @@ async def test_a_ctrl_c_before_anything_was_sent_is_one_line(tmp_path: Path) -> 
     assert (ran.code, ran.out, ran.err) == (130, "", "baton bench: interrupted before anything was measured\n")
 
 
+async def test_a_folder_that_a_run_is_writing_to_is_not_taken_by_another(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    async with StubServer(answering(lambda asked: [Until(never)])) as server:
+        process = await start_bench("--url", server.url, "--out", str(tmp_path / "out"), *LOAD)
+        async with server.opened:
+            await server.opened.wait_for(lambda: server.num_open >= 4)
+        second = await bench(server.url, tmp_path / "out", *LOAD)
+        process.send_signal(signal.SIGINT)
+        first = await finished(process, tmp_path / "out")
+    assert (second.code, second.out) == (2, "")
+    assert second.err == f"baton bench: --out: another run is writing to {tmp_path / 'out'}\n"
+    assert first.code == 130
+    assert first.report().summary.counts.planned == 20
+
+
 async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
     async with StubServer(answering(lambda asked: GOOD)) as server:
         await bench(server.url, tmp_path / "out", *LOAD)

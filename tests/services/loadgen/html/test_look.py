@@ -13,7 +13,7 @@ from baton.core.metrics.compat import Tool
 from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import Failure, RequestFacts
 from baton.core.metrics.goodput import NO_SLO
-from baton.core.metrics.intervals import Estimate
+from baton.core.metrics.intervals import Estimate, within_run
 from baton.services.loadgen.html import render
 from tests.services.loadgen.html.conftest import open_report
 from tests.services.loadgen.html.runs import report_of, requests, server_series
@@ -30,7 +30,8 @@ A4_PX = 718  #: what the margins of a browser leave of its width
 def whole_page() -> str:
     facts = requests(300)
     said: dict[str, Any] = {"warnings": ("a warning",), "notes": ("a note",), "executors": EXECUTORS}
-    report = report_of(facts, tools=tuple(Tool), server_series=server_series(facts), **said)
+    said |= {"intervals": within_run(facts), "server_series": server_series(facts)}
+    report = report_of(facts, tools=tuple(Tool), **said)
     summary = msgspec.structs.replace(report.summary, degraded=("18.40 requests/s were sent, 20.00 asked for",))
     return render([msgspec.structs.replace(report, summary=summary)], [facts])
 

@@ -185,6 +185,7 @@ def test_limits_that_a_file_cannot_have_are_refused(tmp_path: Path, text: str, l
         ('{"prompt": "a", "at": -1}', 1, "at"),
         (json.dumps(session(turn(0, 0, [[1, 2]]), turn(1, 3, []))), 1, r"requests\[1\].keep"),
         (json.dumps(session({**turn(0, 0, []), "type": "z"})), 1, r"requests\[0\]\.type"),
+        (MOONCAKE[:30], 1, "this is not one JSON object: Input data was truncated"),
         ("# a comment", 1, "none of the formats"),
         ("", 1, "none of the formats"),
     ],
