@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.metrics.intervals import Estimate, within_run
+from baton.core.metrics.intervals import Estimate, caution, within_run
 from baton.core.metrics.over_time import over_time
 from baton.core.metrics.report import Report, Run, encode_facts
 from baton.core.metrics.summary import summarize
@@ -42,15 +42,16 @@ def make_report(
         ),
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
-        warnings=(*sorted({group.profile.source for group in fleet.groups}), *_cautions(plan)),
+        warnings=(*sorted({group.profile.source for group in fleet.groups}), *_cautions(plan, intervals or {})),
         intervals=intervals or within_run(run.facts),
     )
 
 
-def _cautions(plan: Plan) -> list[str]:
+def _cautions(plan: Plan, intervals: dict[str, Estimate]) -> list[str]:
+    found = [caution(max((each.num_runs for each in intervals.values()), default=1))]
     if any(request.text or request.messages_json for request in plan.requests):
-        return ["prompts of the trace are texts: each four bytes of them count as one token"]
-    return []
+        found.append("prompts of the trace are texts: each four bytes of them count as one token")
+    return [text for text in found if text]
 
 
 def settings_of(scenario: RunScenario) -> dict[str, Any]:
