@@ -23,8 +23,7 @@ def why_tokens_late(loser: Side, winner: Side, limit_s: float) -> str | None:
     if ours.late_with_prompts >= needed and ours.late_with_prompts > theirs.late_with_prompts:
         text = f"{_shared(loser)}, and {percent(ours.late_with_prompts)} of the tokens come of such steps longer than "
         found.append((ours.late_with_prompts - theirs.late_with_prompts, text + time_text(limit_s)))
-    is_slower = loser.decoding.decode_step_s > winner.decoding.decode_step_s
-    if is_slower and ours.late_alone >= needed and ours.late_alone > theirs.late_alone:
+    if _is_slower(loser, winner) and ours.late_alone >= needed and ours.late_alone > theirs.late_alone:
         text = f"{_crowded(loser, winner)}, and {percent(ours.late_alone)} of the tokens come of steps longer than "
         found.append((ours.late_alone - theirs.late_alone, text + time_text(limit_s) + idle_text(loser)))
     return max(found)[1] if found else None
@@ -42,15 +41,20 @@ def why_answers_slow(loser: Side, winner: Side, bound: str, limit_s: float) -> s
     handed_over_s, of = _handed_over(loser, loser.kept(bound))
     handed_s = handed_over_s - _handed_over(winner, loser.kept(bound))[0]
     parts = {
-        _crowded(loser, winner) + idle_text(loser): (ours.decode_s - theirs.decode_s) * length,
         _shared(loser): (ours.prompts_s - theirs.prompts_s) * length,
         f"the hand-off of KV takes {time_text(handed_over_s)} ({of})": handed_s,
     }
+    if _is_slower(loser, winner):
+        parts[_crowded(loser, winner) + idle_text(loser)] = (ours.decode_s - theirs.decode_s) * length
     if bound == "e2e_s" and (first := why_first_late(loser, winner, bound, 0.0)) is not None:
         parts[first] = first_token_s(loser, at) - first_token_s(winner, at)
     text = max(parts, key=lambda each: parts[each])
     longer_s = (slow - fast) * (1 if bound == "e2e_s" else length)
     return text if slow > limit_s and parts[text] >= longer_s / 2 else None
+
+
+def _is_slower(loser: Side, winner: Side) -> bool:
+    return loser.decoding.decode_step_s > winner.decoding.decode_step_s
 
 
 def _handed_over(side: Side, kept: float) -> tuple[float, str]:
@@ -69,7 +73,8 @@ def _shared(side: Side) -> str:
     if not side.has("decode"):
         return f"prompts share its steps, where {took}"
     on_decode = side.mean(lambda run: run.waits.prompts_on_decode)
-    return f"its decode executors compute {percent(on_decode)} of the prompts themselves, and {took}"
+    of = f"{percent(on_decode)} of the prompts themselves" if on_decode else "prompts again"
+    return f"its decode executors compute {of}, and {took}"
 
 
 def _crowded(loser: Side, winner: Side) -> str:

@@ -133,6 +133,8 @@ def test_every_knob_of_a_fleet_that_differs_is_in_its_settings() -> None:
     [
         (["--executors", "0", *A100, *LOAD], "--executors 0"),
         (["--executors", "2", *A100, *LOAD, "--budget", "0"], "--budget 0"),
+        (["--executors", "2", *A100, *LOAD, "--seeds", "0"], "--seeds 0: from 1 to 100"),
+        (["--executors", "2", *A100, *LOAD, "--jobs", "0"], "--jobs 0: from 1 to 256"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.num_slots"], "knobs: 'decode.num_slots'"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.slots=3"], "there is no such knob"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "scheduler.placement=best"], "'best' is none of"),
