@@ -116,10 +116,12 @@ class Search:
         return min((step for step in steps if not self._holds(candidate, step)), default=None)
 
     def holds_again(self, candidate: Candidate) -> list[int]:
-        """Steps that it holds above the lowest that it does not: its share is not monotone in the rate."""
+        """Steps that it holds with all seeds above the lowest that it does not: its share is not monotone in the rate."""
         lost = self.lost(candidate)
-        steps = sorted({ask.step for ask in self.results if ask.candidate == candidate})
-        return [step for step in steps if lost is not None and step > lost and self._holds(candidate, step)]
+        if lost is None:
+            return []
+        steps = {ask.step for ask in self.results if ask.candidate == candidate and ask.step > lost}
+        return sorted(step for step in steps if self._is_whole(candidate, step) and self._holds(candidate, step))
 
     def is_unbounded(self, candidate: Candidate) -> bool:
         """Whether it holds the highest rate of which the load tells anything."""
