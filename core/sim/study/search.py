@@ -116,7 +116,7 @@ class Search:
         return min((step for step in steps if not self._holds(candidate, step)), default=None)
 
     def holds_again(self, candidate: Candidate) -> list[int]:
-        """Steps that it holds with all seeds above the lowest that it does not: its share is not monotone in the rate."""
+        """Steps that it holds, with all seeds, above the lowest that it does not: shares do not fall evenly then."""
         lost = self.lost(candidate)
         if lost is None:
             return []
