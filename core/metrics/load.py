@@ -38,13 +38,15 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests per second: (n − 1) / (last − first); None for fewer than two, or for all at once.
+    """Per second: (n − 1) / (last − first); None for fewer than two, or for all at once.
 
-    Of those that were due at times of the plan. Where none were, nothing was asked, and what was achieved is of all.
+    Of requests that were due at times of the plan. Where none were, nothing was asked, and what was achieved is of all.
+    Of sessions only the first requests are due so: their rate is one of sessions.
     """
 
     asked_per_s: float | None  #: by when they were due, of those that were taken up
     achieved_per_s: float | None  #: by when they were sent
+    what: str = "requests"  #: that are counted; or "sessions"
 
 
 def per_second(amount: float, length_s: float) -> float | None:
@@ -89,6 +91,7 @@ def request_rate(facts: Sequence[RequestFacts]) -> Rate:
     return Rate(
         asked_per_s=_rate([row.scheduled_s for row in planned if row.dispatched_s is not None]),
         achieved_per_s=_rate([row.sent_s for row in planned or facts if row.sent_s is not None]),
+        what="sessions" if any(row.session for row in planned) else "requests",
     )
 
 

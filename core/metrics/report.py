@@ -14,6 +14,7 @@ import msgspec
 from baton.core.errors import ServingError
 from baton.core.file_errors import what_and_field
 from baton.core.metrics.compat import Compat
+from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import RequestFacts, TokenChunks
 from baton.core.metrics.intervals import Estimate
 from baton.core.metrics.over_time import Series
@@ -56,7 +57,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     series: Series
     compat: tuple[Compat, ...] = ()
     server_series: dict[str, tuple[tuple[float, float], ...]] = {}  #: what the server said of itself: (time, value)
-    warnings: tuple[str, ...] = ()
+    executors: tuple[ExecutorUse, ...] = ()  #: of a simulated run
+    warnings: tuple[str, ...] = ()  #: where the load, or what is measured, may not be what was asked for
+    notes: tuple[str, ...] = ()  #: what a reader should know of what was run
     intervals: dict[str, Estimate] = {}  #: by the names of `intervals.headline`; of several runs, if there were
 
 

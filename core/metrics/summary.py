@@ -176,9 +176,10 @@ def _degradations(rows: Sequence[RequestFacts], counts: Counts, max_lag_s: float
     lags = sorted(lag for row in rows if (lag := client_lag(row)) is not None)
     if lags and (slow := percentile(lags, 99.0)) > max_lag_s:
         reasons.append(f"schedule lag p99 of the client is {slow * 1e3:.1f} ms, limit {max_lag_s * 1e3:.1f} ms")
-    allowed, achieved = allowed_rate(rows), request_rate(rows).achieved_per_s
+    allowed, rate = allowed_rate(rows), request_rate(rows)
+    achieved = rate.achieved_per_s
     if allowed is not None and achieved is not None and achieved < MIN_ACHIEVED_SHARE * allowed:
-        reasons.append(f"{achieved:.2f} requests/s were sent, {allowed:.2f} were due")
+        reasons.append(f"{achieved:.2f} {rate.what}/s were sent, {allowed:.2f} were due")
     return tuple(reasons)
 
 

@@ -42,8 +42,8 @@ def _singles(summary: Summary) -> Iterator[tuple[str, str, str, float | None]]:
     yield "output_tokens", "tokens/s", "throughput", throughput.output_tokens_per_s
     yield "input_tokens", "tokens/s", "throughput", throughput.input_tokens_per_s
     yield "uncached_input_tokens", "tokens/s", "throughput", throughput.uncached_input_tokens_per_s
-    yield "request_rate", "requests/s", "asked", summary.rate.asked_per_s
-    yield "request_rate", "requests/s", "achieved", summary.rate.achieved_per_s
+    yield "request_rate", f"{summary.rate.what}/s", "asked", summary.rate.asked_per_s
+    yield "request_rate", f"{summary.rate.what}/s", "achieved", summary.rate.achieved_per_s
     yield "concurrency", "requests", "mean", summary.concurrency.mean
     yield "concurrency", "requests", "max", summary.concurrency.max
     yield "prefix_hits", "share", "rate", summary.prefix_hit_rate

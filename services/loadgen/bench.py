@@ -28,6 +28,7 @@ from baton.services.loadgen.interrupts import EXIT_INTERRUPTED, ends_at_interrup
 from baton.services.loadgen.live import LiveView
 from baton.services.loadgen.load_settings import content_settings
 from baton.services.loadgen.options import Options
+from baton.services.loadgen.out_folder import write_whole
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.results import (
     PAGE,
@@ -37,7 +38,6 @@ from baton.services.loadgen.results import (
     make_report,
     point_folder,
     write_report,
-    write_whole,
 )
 from baton.services.loadgen.run import Run, RunOptions, run_to_end
 from baton.services.loadgen.run_preflight import check_target

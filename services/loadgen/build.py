@@ -10,7 +10,7 @@ from baton.services.loadgen.cancel import cancel_times
 from baton.services.loadgen.draws import Purpose, generator
 from baton.services.loadgen.groups import group_prefixes
 from baton.services.loadgen.lengths import Lengths, drawn, sampled
-from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
+from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, NoTimes, TooMany
 from baton.services.loadgen.load_settings import (
     DEFAULT_INPUT_TOKENS,
     DEFAULT_OUTPUT_TOKENS,
@@ -69,7 +69,7 @@ def _starts(settings: LoadSettings, count: int) -> list[float | None]:
     if kind == ArrivalKind.CLOSED:
         # Known only now: whether a trace has times of its own.
         if not settings.concurrency:
-            raise BadLoad(f"{settings.trace}: it has no times; give a rate or a concurrency")
+            raise NoTimes(settings.trace)
         if settings.duration_s:
             raise BadLoad("duration_s: of a load with a rate; a closed loop is told its number")
         return [None] * count

@@ -18,5 +18,13 @@ class TooMany(BadLoad):
         super().__init__(f"{what}: more than {MAX_REQUESTS:,} requests, the most that a run can have")
 
 
+class NoTimes(BadLoad):
+    """A trace that does not say when its requests come, and nothing else does."""
+
+    def __init__(self, trace: str) -> None:
+        self.trace = trace
+        super().__init__(f"{trace}: it has no times; give a rate or a concurrency")
+
+
 class BadTrace(BadLoad):
     """A file of a load that cannot be read; the message names file, line and field."""

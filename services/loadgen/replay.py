@@ -9,7 +9,7 @@ from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.content import ContentKind
 from baton.services.loadgen.draws import Purpose, generator
 from baton.services.loadgen.lengths import draw_tokens
-from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, TooMany
+from baton.services.loadgen.load_errors import MAX_REQUESTS, BadLoad, NoTimes, TooMany
 from baton.services.loadgen.load_settings import DEFAULT_OUTPUT_TOKENS, LoadSettings, kind_of
 from baton.services.loadgen.plan import PlannedRequest
 from baton.services.loadgen.traces.reading import path_of, read_trace
@@ -70,7 +70,7 @@ def _at_own_times(settings: LoadSettings, records: list[TraceRecord]) -> list[tu
     """In the order of their times. A trace may begin before its first line."""
     times = [record.at_s for record in records if record.at_s is not None]
     if len(times) < len(records):
-        raise BadLoad(f"{settings.trace}: it has no times; give a rate or a concurrency")
+        raise NoTimes(settings.trace)
     first_s = min(0.0, *times)
     due = ((record, (at_s - first_s) / settings.speed) for record, at_s in zip(records, times, strict=True))
     kept = [(record, at_s) for record, at_s in due if not settings.duration_s or at_s < settings.duration_s]

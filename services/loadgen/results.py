@@ -24,14 +24,15 @@ from baton.core.metrics.table import COLUMNS, rows
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.loadgen.build import plan_fingerprint
 from baton.services.loadgen.content import ContentKind, ContentSettings
-from baton.services.loadgen.load_errors import BadLoad
 from baton.services.loadgen.options import Options
+from baton.services.loadgen.out_folder import refuse_files, write_all
 from baton.services.loadgen.plan import Plan
 from baton.services.loadgen.run import RunOutcome
 from baton.services.loadgen.server_metrics import Sample
 from baton.services.loadgen.target import Endpoint, Target
 
 REPORT, TABLE, RECORDS, PAGE = "report.json", "summary.csv", "requests.jsonl", "report.html"
+FILES = (REPORT, TABLE, RECORDS, PAGE)
 #: not what was asked of the server: where it is, what may be secret, and what only this client does
 NOT_TOLD = ("url", "header", "out", "sweep", "compat", "max_failed", "metrics", "no_metrics", "no_live")
 PATHS = ("trace", "lengths_from", "tokenizer")
@@ -57,10 +58,7 @@ def point_folder(folder: Path, label: str) -> Path:
 
 def check_folder(folder: Path) -> None:
     """Raises BadLoad where files of a run would be lost."""
-    for name in (REPORT, TABLE, RECORDS, PAGE):
-        path = folder / name
-        if path.exists() and path.stat().st_size:
-            raise BadLoad(f"out: {folder} already holds a run ({name})")
+    refuse_files(folder, FILES, "run")
 
 
 def make_report(measured: Measured, target: Target, options: Options) -> Report:
@@ -92,23 +90,16 @@ def make_report(measured: Measured, target: Target, options: Options) -> Report:
 
 def write_report(folder: Path, report: Report) -> None:
     """Each file whole or not at all. Raises OSError."""
-    write_whole(folder / REPORT, encode_report(report))
+    write_all(folder, [(TABLE, table_of(report)), (REPORT, encode_report(report))])
+
+
+def table_of(report: Report) -> bytes:
+    """The summary as CSV."""
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(COLUMNS)
     table.writerows(rows(report.summary, report.intervals))
-    write_whole(folder / TABLE, text.getvalue().encode())
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Raises OSError, which names the file."""
-    draft = path.with_name(path.name + ".new")
-    try:
-        draft.write_bytes(data)
-        os.replace(draft, path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    return text.getvalue().encode()
 
 
 def describe_machine() -> dict[str, Any]:

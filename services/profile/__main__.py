@@ -6,6 +6,8 @@ Exit codes: 0; 2 nothing could be read, driven or fitted; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from baton.core.sim.step_time.features import StepKind
 from baton.core.sim.step_time.fit import Fit, fit
 from baton.core.sim.step_time.observed import ObservedStep, ObservedSteps
 from baton.core.sim.step_time.profile import Profile, encode_profile
-from baton.services.loadgen.results import describe_machine, write_whole
+from baton.services.loadgen.out_folder import write_whole
+from baton.services.loadgen.results import describe_machine
 from baton.services.profile.drive import LOADS, drive, read_steps
 
 EXIT_REFUSED, EXIT_INTERRUPTED = 2, 130
@@ -46,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     asked = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
+        check_place(asked.out)
         pages = observe([asked.executor, *filter(None, [asked.beside])], asked.url, asked.max_time_s)
         (page, steps), beside = pages[0], [step for _, others in pages[1:] for step in others]
         found = fit(steps, beside)
@@ -62,6 +66,16 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"baton profile: {error.filename or asked.executor}: {error.strerror or error}", file=sys.stderr)
     return EXIT_REFUSED
+
+
+def check_place(path: Path) -> None:
+    """Before minutes of loads. Raises OSError, which names what cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "there is no such folder", str(path.parent))
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "nothing can be written to this folder", str(path.parent))
 
 
 Observed = tuple[ObservedSteps, list[ObservedStep]]  #: the last page, and the steps of all

@@ -14,6 +14,7 @@ from baton.core.errors import ServingError
 from baton.core.sim.step_time.observed import ObservedSteps
 from baton.services.loadgen.bench import Bench
 from baton.services.loadgen.options import parse_options
+from baton.services.loadgen.run_preflight import cause_of_http
 
 TIMEOUT_S = 30.0
 #: by what it shows: options of `baton bench`
@@ -41,8 +42,12 @@ def read_steps(executor: str, after: int = 0) -> ObservedSteps:
     try:
         body = asyncio.run(_get(url))
         return msgspec.json.decode(body, type=ObservedSteps)
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, msgspec.DecodeError) as error:
-        raise ExecutorUnread(f"{url}: {error or type(error).__name__}") from error
+    except TimeoutError as error:
+        raise ExecutorUnread(f"{url}: no answer within {TIMEOUT_S:g} s") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise ExecutorUnread(f"{url}: {cause_of_http(error)}") from error
+    except ValueError as error:  # msgspec's too
+        raise ExecutorUnread(f"{url}: {error}") from error
 
 
 def drive(url: str, load: str, max_time_s: float) -> None:

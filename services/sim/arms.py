@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,15 +10,42 @@ from rich.markup import escape
 from rich.table import Table
 
 from baton.core.metrics.goodput import NO_SLO
-from baton.core.sim.fleet_run.arms import Arm, Arms, Compared, Figures, at_rate, check, compare, scenario_of
+from baton.core.sim.fleet_run.arms import (
+    RATE_KNOB,
+    Arm,
+    Arms,
+    Compared,
+    Figures,
+    at_rate,
+    check,
+    compare,
+    scenario_of,
+    that_set,
+)
 from baton.core.sim.fleet_run.goodput import RateSearch, highest_rate, kept_share
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
 from baton.services.loadgen.bench_settings import slo_of
+from baton.services.loadgen.console import show_table
 from baton.services.sim.load import load_of
+from baton.services.sim.run_flags import BadCommand
 
 EXIT_NOT_REPRODUCED = 1
-MAX_WIDTH = 400  #: of a table that goes to a file
+
+
+def check_settings(told: Mapping[str, str], arms: Arms) -> list[str]:
+    """`told`: what was set, by its path → as it was said. Says of which arms a setting is lost, because they set it
+    themselves. Raises BadCommand where it is lost of all."""
+    lines = []
+    for path, said in told.items():
+        losing = that_set(arms, path)
+        if len(losing) == len(arms.arms):
+            is_searched = arms.goodput is not None and path == RATE_KNOB
+            why = "the search of rates varies it" if is_searched else f"every arm sets it ({', '.join(losing)})"
+            raise BadCommand(f"{said}: it would have no effect: {why}")
+        if losing:
+            lines.append(f"{said}: no effect on {', '.join(losing)}, which set it themselves")
+    return lines
 
 
 def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any) -> int:
@@ -35,7 +63,7 @@ def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any)
             break
         values[arm.name] = _figures(table, arms, arm, simulate)
         found += compare(arms, arm, values)
-        console.print(_table(arm, [each for each in found if each.arm == arm.name]))
+        show_table(_table(arm, [each for each in found if each.arm == arm.name]), console)
     for each in found:
         if each.excuse:
             console.print(f"not calibrated: {each.arm}: {each.figure}: {each.excuse}", highlight=False, soft_wrap=True)
@@ -53,9 +81,7 @@ def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: An
     for arm in arms.arms:
         figures = values[arm.name] = _figures(table, arms, arm, simulate)
         shown.add_row(escape(arm.name), *[f"{figures.value(name):.4g}" for name in arms.figures])
-    if not console.is_terminal:
-        shown.width = console.measure(shown, options=console.options.update(max_width=MAX_WIDTH)).maximum
-    console.print(shown, crop=console.is_terminal)
+    show_table(shown, console)
 
 
 def _check_orders(arms: Arms, values: dict[str, Figures], console: Console) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,14 +12,20 @@ import msgspec
 from baton.core.metrics.facts import Phase
 from baton.core.sim.fleet_run.clients import MakeSchedule
 from baton.core.sim.fleet_run.request import BLOCKS, GROUPS, SimRequest, Span, text_tokens, token_of
-from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
+from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, near
+from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.services.loadgen.build import build_plan
+from baton.services.loadgen.load_errors import NoTimes
 from baton.services.loadgen.load_settings import LoadSettings
 from baton.services.loadgen.plan import NEVER, Plan, PlannedRequest, phases
 from baton.services.loadgen.worker_schedule import Schedule, opening_times
 
 #: of a load: they choose words or only matter to a server that is asked
 WITHOUT_EFFECT = ("content", "tokenizer", "first_token_id", "end_token_id", "mark_texts", "repeatable")
+
+
+IDLE_S = 60.0  #: without anything due: a gap
+MANY_HEARTBEATS = 50_000  #: each is some five events
 
 
 class SimLoad(NamedTuple):
@@ -29,7 +36,11 @@ class SimLoad(NamedTuple):
 
 def load_of(scenario: RunScenario) -> SimLoad:
     """Raises ServingError that names what is wrong."""
-    plan = _asked(scenario) if scenario.asks else build_plan(load_settings(scenario))
+    try:
+        plan = _asked(scenario) if scenario.asks else build_plan(load_settings(scenario))
+    except NoTimes as error:
+        what = f"{error.trace} has no times of its own: --set load.rate=… or --set load.concurrency=… gives some"
+        raise BadScenario(scenario.name, what, "load") from error
     return SimLoad(plan, [_request(request) for request in plan.requests], _phases(plan))
 
 
@@ -39,12 +50,27 @@ def load_settings(scenario: RunScenario) -> LoadSettings:
     told: dict[str, Any] = {"seed": scenario.seed} | scenario.load
     for name in told:
         if name not in known or name in WITHOUT_EFFECT:
-            what = "has no effect in a simulation" if name in WITHOUT_EFFECT else "there is no such setting of a load"
+            what = f"there is no such setting of a load{near(name, known)}"
+            what = "has no effect in a simulation" if name in WITHOUT_EFFECT else what
             raise BadScenario(scenario.name, what, f"load.{name}")
     try:
         return msgspec.convert(told, LoadSettings, strict=False)
     except msgspec.ValidationError as error:
         raise BadScenario(scenario.name, str(error), "load") from error
+
+
+def idle_time(plan: Plan, fleet: FleetSpec) -> str:
+    """In one line, that a load has so much time without anything due that its heartbeats will take long to simulate;
+    empty for other loads. Requests that wait for others' ends may fill some of that time."""
+    times = sorted(request.at_s for request in plan.requests if request.at_s is not None)
+    gaps = [gap for first, second in pairwise(times) if (gap := second - first) >= IDLE_S]
+    heartbeats = 2 * fleet.num_sessions * sum(gaps) / fleet.heartbeat_s
+    if heartbeats < MANY_HEARTBEATS:
+        return ""
+    return (
+        f"for {sum(gaps):,.0f} s of the load nothing is due (once for {max(gaps):,.0f} s); idle time is simulated, "
+        f"too, with some {heartbeats:,.0f} heartbeats: a higher load.rate or load.speed leaves less of it"
+    )
 
 
 def _asked(scenario: RunScenario) -> Plan:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from baton.core.metrics.intervals import Estimate, within_run
+from baton.core.metrics.intervals import Estimate, caution, within_run
 from baton.core.metrics.over_time import over_time
-from baton.core.metrics.report import Report, Run, encode_facts
+from baton.core.metrics.report import Report, Run, encode_facts, encode_report
 from baton.core.metrics.summary import summarize
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import RunScenario
@@ -19,17 +20,24 @@ from baton.core.sim.fleet_run.trace import trace_of
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.loadgen.build import plan_fingerprint
 from baton.services.loadgen.html import render
+from baton.services.loadgen.out_folder import write_all
 from baton.services.loadgen.plan import Plan
-from baton.services.loadgen.results import PAGE, RECORDS, write_report, write_whole
+from baton.services.loadgen.results import PAGE, RECORDS, REPORT, TABLE, table_of
 
 STEPS, TRACE = "steps.jsonl", "trace.json"
 
 
 def make_report(
-    scenario: RunScenario, fleet: FleetSpec, plan: Plan, run: FleetRun, intervals: dict[str, Estimate] | None = None
+    scenario: RunScenario,
+    fleet: FleetSpec,
+    plan: Plan,
+    run: FleetRun,
+    intervals: dict[str, Estimate] | None = None,
+    notes: Sequence[str] = (),
 ) -> Report:
     """A function of the run alone: it says neither when nor where it was made. `intervals` are over several runs; if
-    there are none, those within this one are told. Raises BadLoad."""
+    there are none, those within this one are told. `notes` stand beside those of its own. Raises BadLoad."""
+    sources = sorted({group.profile.source for group in fleet.groups})
     return Report(
         run=Run(
             target=f"a simulated {scenario.topology.upper()}",
@@ -42,15 +50,20 @@ def make_report(
         ),
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
-        warnings=(*sorted({group.profile.source for group in fleet.groups}), *_cautions(plan)),
+        executors=tuple(run.uses),
+        warnings=tuple(_cautions(plan, intervals or {})),
+        notes=(*notes, *(f"step times: {source}" for source in sources)),
         intervals=intervals or within_run(run.facts),
     )
 
 
-def _cautions(plan: Plan) -> list[str]:
+def _cautions(plan: Plan, intervals: dict[str, Estimate]) -> list[str]:
+    found = [caution(max((each.num_runs for each in intervals.values()), default=1))]
     if any(request.text or request.messages_json for request in plan.requests):
-        return ["prompts of the trace are texts: each four bytes of them count as one token"]
-    return []
+        found.append("prompts of the trace are texts: each four bytes of them count as one token")
+    if plan.num_left_out:
+        found.append(f"{plan.num_left_out} requests of the trace are left out: they need too many tokens")
+    return [text for text in found if text]
 
 
 def settings_of(scenario: RunScenario) -> dict[str, Any]:
@@ -68,19 +81,22 @@ def settings_of(scenario: RunScenario) -> dict[str, Any]:
 
 
 def write_files(folder: Path, report: Report, run: FleetRun, with_steps: bool) -> list[Path]:
-    """The load generator's files; each step in a line, and all of the run as a trace, if wanted. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The load generator's files; each step in a line, and all of the run as a trace, if wanted. All or none of them,
+    the report last. Raises OSError."""
+    write_all(folder, _files(report, run, with_steps))
+    return [folder / name for name in ((PAGE, STEPS, TRACE) if with_steps else (PAGE,))]
+
+
+def _files(report: Report, run: FleetRun, with_steps: bool) -> Iterator[tuple[str, bytes]]:
     ordered = sorted(run.facts, key=lambda row: row.index)
-    write_report(folder, report)
-    write_whole(folder / RECORDS, encode_facts(ordered))
-    write_whole(folder / PAGE, render([report], [ordered]).encode())
-    written = [folder / PAGE]
+    yield RECORDS, encode_facts(ordered)
+    yield TABLE, table_of(report)
+    yield PAGE, render([report], [ordered]).encode()
     if with_steps:
         lines = [msgspec.json.encode(_step_line(step, run.began_s)) + b"\n" for step in run.recorder.steps]
-        write_whole(folder / STEPS, b"".join(lines))
-        write_whole(folder / TRACE, msgspec.json.encode(trace_of(run)))
-        written += [folder / STEPS, folder / TRACE]
-    return written
+        yield STEPS, b"".join(lines)
+        yield TRACE, msgspec.json.encode(trace_of(run))
+    yield REPORT, encode_report(report)
 
 
 def _step_line(step: Any, began_s: float) -> dict[str, Any]:

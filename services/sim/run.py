@@ -1,7 +1,7 @@
 """`baton sim`: a performance run on executors of which only the time is modelled, reported as a load is.
 
-Exit codes: 0; 1 no request succeeded, or a law of the system was broken; 2 nothing could be run; 130 interrupted: what
-was simulated by then is reported.
+Exit codes: 0; 1 no request succeeded, a law of the system was broken, or the files could not be written; 2 nothing
+could be run; 130 interrupted: what was simulated by then is reported.
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ from baton.core.sim.fleet_run.arms import split_arms
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
+from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.core.sim.fleet_run.world import FactsAlone, Recorder
 from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
-from baton.services.loadgen.results import check_folder
-from baton.services.sim.arms import run_arms
+from baton.services.loadgen.out_folder import taken
+from baton.services.loadgen.results import FILES
+from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
-from baton.services.sim.load import SimLoad, load_of
+from baton.services.sim.load import SimLoad, idle_time, load_of
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of
-from baton.services.sim.seeds import figures_of, other_seeds
+from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of, told_settings
+from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 SHOW_EVERY_S = 0.2
+ALIKE = (
+    "nothing in this run depends on the seed, so {} seeds are one run: it was made once, and intervals are of its parts"
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -71,6 +76,8 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     if arms is not None:
         if asked.out:
             raise BadCommand("--out: a scenario with arms prints its figures and writes no files")
+        for line in check_settings(told_settings(asked), arms):
+            errors.print(f"baton sim: {line}", markup=False, highlight=False, soft_wrap=True)
         shown = errors if errors.is_terminal else None
         return run_arms(table, arms, console, lambda scenario, load: simulate(scenario, load, shown))
     if KEY in table:
@@ -78,33 +85,61 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
             raise BadCommand("--out, --seeds: a scenario with measured figures prints them of one run")
         shown = errors if errors.is_terminal else None
         return run_ground_truth(table, asked.data, console, lambda scenario, load: simulate(scenario, load, shown))
-    scenario = make_scenario(table)
-    folder = Path(asked.out) if asked.out else None
-    if folder is not None:
-        check_folder(folder)
-    load = load_of(scenario)
-    fleet = scenario.fleet()
+    return _run_scenario(make_scenario(table), asked, console, errors)
+
+
+def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors: Console) -> int:
+    load, fleet = load_of(scenario), scenario.fleet()
+    with taken(asked.out, FILES, "run") as folder:
+        return _run_into(folder, scenario, load, fleet, asked, console, errors)
+
+
+def _run_into(
+    folder: Path | None,
+    scenario: RunScenario,
+    load: SimLoad,
+    fleet: FleetSpec,
+    asked: Asked,
+    console: Console,
+    errors: Console,
+) -> int:
+    is_once = scenario.seeds == 1 or not depends_on_seed(scenario, fleet, load.plan)
+    if idle := idle_time(load.plan, fleet):
+        errors.print(f"baton sim: {idle}", markup=False, highlight=False, soft_wrap=True)
     shown = errors if errors.is_terminal else None
     began_at = time.perf_counter()
     with Stopping() as stopping:
         run = simulate(scenario, load, shown, recorder=None if asked.steps else FactsAlone(), stopping=stopping)
         took_s = time.perf_counter() - began_at
-        others = [] if stopping.is_asked else _others(scenario, shown, stopping)
+        others = [] if is_once or stopping.is_asked else _others(scenario, shown, stopping)
     spread = over_runs([figures_of(scenario, run), *others]) if others else None
-    report = make_report(scenario, fleet, load.plan, run, spread)
+    notes = [ALIKE.format(scenario.seeds)] if is_once and scenario.seeds > 1 else []
+    report = make_report(scenario, fleet, load.plan, run, spread, notes)
     if scenario.title:
         console.print(escape(scenario.title), highlight=False, soft_wrap=True)
     show_report(report, run.facts, console)
     _show_uses(run, console)
-    if folder is not None:
-        for path in write_files(folder, report, run, asked.steps):
-            console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    is_kept = folder is None or _keep(folder, report, run, asked, console, errors)
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
-        errors.print(f"baton sim: {_cut(report, 1 + len(others), scenario.seeds)}", highlight=False, soft_wrap=True)
+        wanted = 1 if is_once else scenario.seeds
+        errors.print(f"baton sim: {_cut(report, 1 + len(others), wanted)}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    return 0 if report.summary.counts.succeeded else EXIT_FAILED
+    return 0 if report.summary.counts.succeeded and is_kept else EXIT_FAILED
+
+
+def _keep(folder: Path, report: Report, run: FleetRun, asked: Asked, console: Console, errors: Console) -> bool:
+    """Whether the files could be written; if not, all that was shown stays true."""
+    try:
+        written = write_files(folder, report, run, asked.steps)
+    except OSError as error:
+        text = f"baton sim: {error.filename}: {error.strerror}: no file of this run was kept"
+        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        return False
+    for path in written:
+        console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    return True
 
 
 def _others(scenario: RunScenario, shown: Console | None, stopping: Stopping) -> list[dict[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 import msgspec
@@ -17,11 +18,11 @@ DESCRIPTION = """\
 Run the scheduler, the routers and the executors that would serve, on a virtual clock and on executors of which only the
 time is modelled, and report as `baton bench` does.
 
-  baton sim --scenario small
+  baton sim --scenario small --seeds 5
   baton sim --scenario small --set topology=2U --out run
   baton sim --topology 2P1D --profile a100-opt13b-tp1 --synthetic "rate=2 num_requests=500 input_tokens=normal:512,100"
   baton sim --topology 4U --profile h100-llama70b-tp8 --trace conversations.jsonl --set load.speed=2
-  baton sim --topology 2P2D --profile a100-opt13b-tp1 --trace sample --policy plain --seeds 5
+  baton sim --topology 2P2D --profile a100-opt13b-tp1 --trace sample --policy plain
   baton sim --list
 """
 
@@ -102,6 +103,18 @@ def table_of(asked: Asked) -> dict[str, Any]:
     return table
 
 
+def told_settings(asked: Asked) -> dict[str, str]:
+    """What the command line sets of a scenario: path of a field or knob → as it was said."""
+    knobs = POLICIES[asked.policy].knobs if asked.policy else {}
+    told = {knob: f"--policy {asked.policy} ({knob}={value})" for knob, value in knobs.items()}
+    told |= {setting.partition("=")[0].strip(): f"--set {setting}" for setting in asked.settings}
+    if asked.slo:
+        told["slo"] = f"--slo {asked.slo}"
+    if asked.seed is not None:
+        told["seed"] = f"--seed {asked.seed}"
+    return told
+
+
 def _of_flags(asked: Asked) -> dict[str, Any]:
     if not asked.profile or bool(asked.trace) == bool(asked.synthetic):
         raise BadCommand("--topology needs --profile, and --trace or --synthetic")
@@ -110,8 +123,15 @@ def _of_flags(asked: Asked) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals:
             raise BadCommand(f"--synthetic: {part!r} is not NAME=VALUE, such as rate=2")
+        if "=" in value:
+            raise BadCommand(f"--synthetic: {part!r}: options are separated by blanks: {_apart(part)!r}")
         load[name.replace("-", "_")] = value
     return {"name": "command line", "topology": asked.topology, "profile": asked.profile, "load": load}
+
+
+def _apart(part: str) -> str:
+    """`rate=1,num_requests=3` with blanks; commas within a value stay."""
+    return re.sub(r"[,;]+(?=[A-Za-z_-]+=)", " ", part)
 
 
 def list_known() -> str:

@@ -1,4 +1,4 @@
-"""Files of a study: checked before it, written after it."""
+"""Files of a study."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ from typing import Any
 
 import msgspec
 
-from baton.services.loadgen.load_errors import BadLoad
-from baton.services.loadgen.results import write_whole
-
-
-def check_folder(folder: Path, names: Sequence[str]) -> None:
-    """Raises BadLoad where files of a study would be lost."""
-    for name in names:
-        path = folder / name
-        if path.exists() and path.stat().st_size:
-            raise BadLoad(f"out: {folder} already holds a study ({name})")
+from baton.services.loadgen.out_folder import write_whole
 
 
 def write_json(path: Path, data: Any) -> None:

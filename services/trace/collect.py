@@ -19,6 +19,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from baton.core.errors import ServingError
 from baton.core.trace.chrome import ProcessTrace
+from baton.services.loadgen.run_preflight import cause_of_http
 from baton.services.runtime.process import RunRecord
 from baton.services.runtime.tracing import Clock, Snapshot, boot_id
 from baton.services.up.supervisor import RUN_PREFIX
@@ -96,7 +97,11 @@ async def collect(urls: Iterable[str], seconds: float, warn: Callable[[str], Non
     for url, answer in zip(urls, answers, strict=True):
         if isinstance(answer, ProcessTrace):
             found.append(answer)
-        elif isinstance(answer, ClientError | TimeoutError | NothingToTrace | msgspec.DecodeError | ValueError):
+        elif isinstance(answer, TimeoutError):
+            warn(f"{url}: no answer within {TIMEOUT_S:g} s")
+        elif isinstance(answer, ClientError):
+            warn(f"{url}: {cause_of_http(answer)}")
+        elif isinstance(answer, NothingToTrace | msgspec.DecodeError | ValueError):
             warn(f"{url}: {answer or type(answer).__name__}")
         else:
             raise answer

@@ -23,6 +23,7 @@ from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, mak
 
 TOLERANCE = 0.1
 KEYS = ("arms", "loads", "uncalibrated", "figures", "orders", "goodput")
+RATE_KNOB = "load.rate"  #: that a search of rates varies
 RATE = "goodput_per_gpu"  #: the figure that a search of rates gives
 
 
@@ -120,9 +121,16 @@ def scenario_of(table: Mapping[str, Any], arm: Arm) -> RunScenario:
     return make_scenario(own)
 
 
+def that_set(arms: Arms, path: str) -> list[str]:
+    """The arms that set this field or knob (`load.rate`) themselves, so that what the scenario says of it is lost."""
+    if arms.goodput is not None and path == RATE_KNOB:
+        return [arm.name for arm in arms.arms]
+    return [arm.name for arm in arms.arms if path in arm.set or path.partition(".")[0] in arm.set]
+
+
 def at_rate(arm: Arm, rate_per_gpu: float) -> Arm:
     """The arm under a load of so many requests per second and accelerator."""
-    return msgspec.structs.replace(arm, set=arm.set | {"load.rate": rate_per_gpu * arm.gpus})
+    return msgspec.structs.replace(arm, set=arm.set | {RATE_KNOB: rate_per_gpu * arm.gpus})
 
 
 class Figures:

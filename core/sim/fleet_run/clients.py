@@ -223,8 +223,14 @@ def _facts(opened: _Open, end: End | None, now: float) -> RequestFacts:
         is_cancelled=is_cancelled,
         is_cut_short=end is None,
         failure=failure,
-        detail="" if error is None or end is None else f"{error.name} {end.numbers}",
+        detail="" if error is None or end is None else _said(error, end.numbers),
     )
+
+
+def _said(error: Reason, numbers: Mapping[str, float]) -> str:
+    """`NEVER_FITS: blocks 31,252, largest 1,033`."""
+    told = ", ".join(f"{name} {value:,.10g}" for name, value in numbers.items())
+    return f"{error.name}: {told}" if told else error.name
 
 
 def _unsent(request: SimRequest, due: DueLike) -> RequestFacts:

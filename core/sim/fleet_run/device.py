@@ -59,7 +59,7 @@ class TimedDevice:
         self._record = record
         self._notice_s = notice_s
         self._gauss = process.env.rng.gauss
-        self._is_noisy = any(kind is not None and kind.noise for kind in (model.prefill, model.decode, model.mixed))
+        self._is_noisy = model.is_noisy
         self._sequences: dict[int, _Sequence] = {}
         self._computing: list[Lane] = []
         self._machine: list[TimedDevice] = [self]

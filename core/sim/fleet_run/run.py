@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from baton.core.errors import ServingError
+from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import RequestFacts
 from baton.core.sim.fleet_run.clients import Clients, MakeSchedule
 from baton.core.sim.fleet_run.parts import OURS, Parts
@@ -21,16 +22,6 @@ Progress = Callable[[float, int], None]  #: seconds since the run began, request
 
 class RunStuck(ServingError):
     """Nothing that is left would ever end a request."""
-
-
-class ExecutorUse(NamedTuple):
-    """How an executor spent the run."""
-
-    name: str
-    num_steps: int
-    busy_share: float  #: of the run, its device computed
-    occupied_share: float  #: of the run, its loop was occupied
-    kv_bytes: int  #: that it posted
 
 
 class FleetRun(NamedTuple):
@@ -95,6 +86,12 @@ def _uses(world: FleetWorld, length_s: float) -> list[ExecutorUse]:
     for process in world.executors():
         compute, wires = process.compute, process.wires
         if compute is not None and wires is not None:
-            shares = compute.busy_s / length_s, process.occupied_s / length_s
-            uses.append(ExecutorUse(process.name, compute.num_steps, *shares, wires.num_bytes))
+            use = ExecutorUse(
+                name=process.name,
+                num_steps=compute.num_steps,
+                busy_share=compute.busy_s / length_s,
+                occupied_share=process.occupied_s / length_s,
+                kv_bytes=wires.num_bytes,
+            )
+            uses.append(use)
     return uses

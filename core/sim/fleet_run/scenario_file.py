@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -119,7 +120,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         known = kind.__struct_fields__
         for knob in knobs:
             if knob not in known:
-                raise BadScenario(self.name, f"there is no such knob{_near(knob, known)}", f"{table}.{knob}")
+                raise BadScenario(self.name, f"there is no such knob{near(knob, known)}", f"{table}.{knob}")
         try:
             config = msgspec.convert(knobs, kind, strict=False)
             config.validate()
@@ -141,8 +142,8 @@ def read_scenario(name: str) -> dict[str, Any]:
         data = (files(FOLDER) / f"{name}.toml").read_bytes() if name in known else Path(name).read_bytes()
         table = tomllib.loads(data.decode())
     except OSError as error:
-        near = _near(name, known) or f"; there are {', '.join(known)}"
-        raise BadScenario(name, f"no scenario of this name and no file: {error.strerror}{near}") from error
+        close = near(name, known) or f"; there are {', '.join(known)}"
+        raise BadScenario(name, f"no scenario of this name and no file: {error.strerror}{close}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadScenario(name, f"no TOML: {error}") from error
     table.setdefault("name", Path(name).stem)
@@ -166,12 +167,23 @@ def set_value(table: dict[str, Any], setting: str) -> None:
 def make_scenario(table: dict[str, Any]) -> RunScenario:
     """Raises BadScenario."""
     name = str(table.get("name", "scenario"))
+    _check_names(name, "", table, RunScenario)
+    if isinstance(wires := table.get("wires"), Mapping):
+        _check_names(name, "wires.", wires, Wires)
     try:
         return msgspec.convert(table, RunScenario, strict=False)
     except msgspec.ValidationError as error:
         raise BadScenario(name, *what_and_field(error)) from error
 
 
-def _near(word: str, known: Any) -> str:
+def _check_names(name: str, outer: str, table: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
+    known = kind.__struct_fields__
+    for field in table:
+        if field not in known:
+            raise BadScenario(name, f"there is no such field{near(field, known)}", f"{outer}{field}")
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """What to add to the word that it is not known: the nearest one that is, if there is one."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; is {close[0]} meant?" if close else ""

@@ -80,6 +80,14 @@ class FleetSpec(msgspec.Struct, frozen=True, kw_only=True):
     one_machine: bool = False  #: all executors: their steps slow each other down as their profiles say
 
     @property
+    def num_sessions(self) -> int:
+        """Links between two processes each of which is kept alive by heartbeats."""
+        counts = {group.role: group.count for group in self.groups}
+        executors = sum(counts.values())
+        pairs = counts.get(Role.PREFILL, 0) * counts.get(Role.DECODE, 0)
+        return executors + self.num_routers + self.num_routers * executors + pairs
+
+    @property
     def block_size(self) -> int:
         return self.layout.block_size
 

@@ -112,6 +112,11 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             seconds *= noisy.residual(normal)
         return max(seconds, MIN_STEP_S) + self.host_s
 
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the duration of some step depends on the draw."""
+        return any(kind is not None and kind.noise for kind in (self.prefill, self.decode, self.mixed))
+
     def neighbour_slowdown(self, kind: StepKind) -> float:
         """Of a step of this kind; one that is joined of two is slowed down as its prompt."""
         model = self._model(kind) or self.prefill

@@ -12,10 +12,15 @@ const sentRate = ({ report }) => report.summary.rate.achieved_per_s;
 
 const haveGoodput = (points) => points.some(({ report }) => report.summary.goodput);
 
+// A session brings several requests, so that there is no line where all are good.
+const areSessions = (points) => points.some(({ report }) => report.summary.rate.what === "sessions");
+
 function lastFrontier(points) {
+  const isShare = !areSessions(points);
+  const by = (dashed) => (isShare ? `by requests/s sent; dashed: ${dashed}` : "by sessions/s sent");
   return haveGoodput(points)
-    ? { title: "Goodput against rate", note: "good requests/s, by requests/s sent; dashed: all good", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.goodput?.good_per_s }
-    : { title: "Successes against rate", note: "successes/s, by requests/s sent; dashed: all succeed", xUnit: "count", isShare: true, x: sentRate, y: ({ report }) => report.summary.throughput.requests_per_s };
+    ? { title: "Goodput against rate", note: `good requests/s, ${by("all good")}`, xUnit: "count", isShare, x: sentRate, y: ({ report }) => report.summary.goodput?.good_per_s }
+    : { title: "Successes against rate", note: `successes/s, ${by("all succeed")}`, xUnit: "count", isShare, x: sentRate, y: ({ report }) => report.summary.throughput.requests_per_s };
 }
 
 const nameOf = ({ report }, index) => report.label || `run ${index + 1}`;
@@ -62,7 +67,7 @@ function frontierPanel(chart, points, chosen, choose) {
 
 function sweepTable(points, chosen, choose) {
   const hasGoodput = haveGoodput(points);
-  const numbers = ["success", "sent/s", "output tokens/s", "TTFT p99, schedule", "ITL p99", "E2E p99, schedule", ...(hasGoodput ? ["good", "good/s"] : [])];
+  const numbers = ["success", areSessions(points) ? "sessions sent/s" : "sent/s", "output tokens/s", "TTFT p99, schedule", "ITL p99", "E2E p99, schedule", ...(hasGoodput ? ["good", "good/s"] : [])];
   const columns = [{ title: "point" }, ...numbers.map((title) => ({ title, isNumber: true }))];
   const rows = points.map((point, index) => {
     const { counts, rate, throughput, goodput, degraded } = point.report.summary;

@@ -17,13 +17,14 @@ function began(text) {
   return text.replace("T", " ").replace(/\.\d+/, "").replace(/(\+00:00|Z)$/, " UTC");
 }
 
-function notices({ report: { summary, warnings } }) {
+function notices({ report: { summary, warnings, notes: ofRun } }) {
+  const notes = [...ofRun, ...summary.notes];
   const list = (texts) => h("ul", {}, texts.map((text) => h("li", {}, text)));
   return [
     summary.degraded.length > 0 && h("div", { class: "notice degraded", role: "note" }, h("strong", {}, "Degraded"),
       h("div", {}, h("p", {}, "The client did not offer the load that was asked for to its end. These figures do not judge the server."), list(summary.degraded))),
     warnings.length > 0 && h("div", { class: "notice warned", role: "note" }, h("strong", {}, warnings.length > 1 ? "Warnings" : "Warning"), list(warnings)),
-    summary.notes.length > 0 && h("div", { class: "notice", role: "note" }, h("strong", {}, "Note"), list(summary.notes)),
+    notes.length > 0 && h("div", { class: "notice", role: "note" }, h("strong", {}, notes.length > 1 ? "Notes" : "Note"), list(notes)),
   ];
 }
 
@@ -66,7 +67,7 @@ function headline({ report: { summary } }) {
   const { throughput, distributions, rate, concurrency } = summary;
   return h("div", { class: "tiles", role: "group", "aria-label": "Main figures" },
     successTile(summary),
-    tile("Output", "output", big([number(throughput.output_tokens_per_s), "tokens/s"]), h("p", { class: "beside" }, `${number(throughput.requests_per_s)} successes/s; ${number(rate.achieved_per_s)} sent/s${rate.asked_per_s === null ? "" : ` of ${number(rate.asked_per_s)} asked`}; ${number(concurrency.mean)} open on average, ${number(concurrency.max)} at most`)),
+    tile("Output", "output", big([number(throughput.output_tokens_per_s), "tokens/s"]), h("p", { class: "beside" }, `${number(throughput.requests_per_s)} successes/s; ${number(rate.achieved_per_s)} ${rate.what === "sessions" ? "sessions " : ""}sent/s${rate.asked_per_s === null ? "" : ` of ${number(rate.asked_per_s)} asked`}; ${number(concurrency.mean)} open on average, ${number(concurrency.max)} at most`)),
     goodputTile(summary),
     latencyTile("Time to first token", distributions, "ttft_s", "ttft_from_schedule_s"),
     latencyTile("Inter-token latency", distributions, "itl_s"),

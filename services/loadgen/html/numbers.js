@@ -49,5 +49,8 @@ function share(value, places = 1) {
   return `${decimal(kept * 100, kept === 1 || kept === 0 ? 0 : places)}\u00a0%`;
 }
 
+// Half an interval as a part of its value: rounded, as it may well be nothing.
+const plusMinus = (value) => `${decimal(100 * value, 1)}\u00a0%`;
+
 const counted = (count, noun) => `${decimal(count, 0)} ${noun}${count === 1 ? "" : "s"}`;
 const words = (name) => name.replace(/_s$/, "").replaceAll("_", " ");

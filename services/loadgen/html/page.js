@@ -9,7 +9,7 @@ function show(chosen, isAgain = false) {
   const point = DATA.points[chosen];
   const isSweep = DATA.points.length > 1;
   const choose = (index) => show(index, true);
-  const sections = [distributions, overTime, requests, objectives, allFigures, intervals, otherTools, setup].map((make) => make(point)).filter(Boolean);
+  const sections = [distributions, overTime, requests, objectives, allFigures, intervals, executors, otherTools, setup].map((make) => make(point)).filter(Boolean);
   const title = isSweep && h("h2", { class: "chosen-title", id: "chosen" }, `In detail: ${nameOf(point, chosen)}`);
   const at = window.scrollY;
   document.querySelector("main")?.remove();

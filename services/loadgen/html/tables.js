@@ -56,8 +56,8 @@ function singles({ span, counts, throughput, rate, concurrency, prefix_hit_rate,
     ["Output tokens", number(throughput.output_tokens_per_s, 5), "tokens/s", about.throughput],
     ["Input tokens", number(throughput.input_tokens_per_s, 5), "tokens/s", about.throughput],
     ["Uncached input tokens", number(throughput.uncached_input_tokens_per_s, 5), "tokens/s", about.throughput],
-    ["Request rate, asked", number(rate.asked_per_s, 5), "requests/s", about["request rate, asked"]],
-    ["Request rate, achieved", number(rate.achieved_per_s, 5), "requests/s", about["request rate, achieved"]],
+    ["Request rate, asked", number(rate.asked_per_s, 5), `${rate.what}/s`, about["request rate, asked"]],
+    ["Request rate, achieved", number(rate.achieved_per_s, 5), `${rate.what}/s`, about["request rate, achieved"]],
     ["Concurrency, mean", number(concurrency.mean, 5), "requests", about["concurrency, mean and max"]],
     ["Concurrency, max", number(concurrency.max), "requests", about["concurrency, mean and max"]],
     ["Prefix-hit rate", share(prefix_hit_rate, 2), "", about["prefix-hit rate"]],
@@ -73,6 +73,9 @@ function allFigures({ report: { summary } }) {
     distributionTable("Distributions", entries), table("Of the run", columns, singles(summary), "stacked singles"));
 }
 
+// Whether one number after ± tells an interval: at an end of what a figure can be it is uneven.
+const isEven = (value, low, high) => isNumber(low) && value && Math.abs(high + low - 2 * value) <= 1e-6 * (high - low) + 1e-9 * Math.abs(value);
+
 // Over the seeds of several runs, or of the parts of one.
 function intervals({ report: { intervals: found } }) {
   const entries = Object.entries(found || {});
@@ -81,11 +84,19 @@ function intervals({ report: { intervals: found } }) {
   const columns = [{ title: "figure" }, { title: runs > 1 ? "mean" : "value", isNumber: true }, { title: "from", isNumber: true }, { title: "to", isNumber: true }, { title: "±", isNumber: true }];
   const row = ([name, { value, low, high }]) => {
     const write = /^(ttft|tpot|itl|e2e)_s/.test(name) ? (seconds) => time(seconds, 4) : (plain) => number(plain, 4);
-    return [h("code", {}, name), write(value), write(low), write(high), isNumber(low) && value ? share((high - low) / 2 / Math.abs(value)) : NONE];
+    return [h("code", {}, name), write(value), write(low), write(high), isEven(value, low, high) ? plusMinus((high - low) / 2 / Math.abs(value)) : NONE];
   };
   const note = runs > 1 ? `95 % confidence intervals of the mean over ${runs} runs with a seed of their own each, by Student’s t; all else on this page is of the first.`
     : "95 % confidence intervals by the spread among ten parts of this run, one after the other.";
   return section("intervals", "How sure", note, table("Intervals", columns, entries.map(row), "plain"));
+}
+
+// Only of a simulated run: of others nobody says it.
+function executors({ report: { executors: found } }) {
+  if (!found.length) return null;
+  const columns = [{ title: "executor" }, { title: "steps", isNumber: true }, { title: "computing", isNumber: true }, { title: "loop occupied", isNumber: true }, { title: "KV sent, GB", isNumber: true }];
+  const row = ({ name, num_steps: steps, busy_share: busy, occupied_share: occupied, kv_bytes: bytes }) => [name, decimal(steps, 0), share(busy), share(occupied), decimal(bytes / 1e9, 2)];
+  return section("executors", "Executors", "Computing and occupied: shares of the run’s time.", table("Executors", columns, found.map(row), "stacked executors"));
 }
 
 function otherTools({ report: { compat } }) {

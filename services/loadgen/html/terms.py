@@ -46,8 +46,8 @@ OF_A_RUN = {
     "cut short": "of the cancelled: by the end of the run",
     "throughput": _THROUGHPUT,
     "request rate, asked": (
-        "(n − 1) / (last − first due time), of what was due at times of the plan and taken up; undefined where nothing "
-        "was"
+        "(n − 1) / (last − first due time), of what was due at times of the plan and taken up: of chats and sessions "
+        "the first requests alone, so that it counts sessions; undefined where nothing was"
     ),
     "request rate, achieved": "the same of sending; where no time was planned, of all that was sent",
     "concurrency, mean and max": "sent and not over, successes or not; the mean is over the span",

@@ -51,5 +51,7 @@ def decode_line(decoder: msgspec.json.Decoder[T], path: Path, number: int, line:
     """Raises BadTrace."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError as error:
         raise broken(path, number, str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise broken(path, number, f"this is not one JSON object: {error}") from None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.metrics.facts import Failure
-from baton.core.metrics.load import Span, concurrency, open_intervals, request_rate, span_of
+from baton.core.metrics.load import Rate, Span, concurrency, open_intervals, request_rate, span_of
 from baton.core.metrics.over_time import over_time
 from tests.core.metrics.stub import answer, failed
 
@@ -66,6 +67,17 @@ def test_rates_are_of_due_and_of_sending():
     found = request_rate([*rows, failed(Failure.UNSENT, at=5.0)])
     assert found.asked_per_s == 1.0
     assert found.achieved_per_s == 0.5
+
+
+def test_a_rate_of_chats_counts_their_beginnings_and_says_so():
+    turns = [
+        answer([(0.5, 1)], at=4.0 * chat + turn, index=2 * chat + turn, session=f"c{chat}", is_due_by_plan=turn == 0)
+        for chat in range(5)
+        for turn in range(2)
+    ]
+    assert request_rate(turns) == Rate(asked_per_s=0.25, achieved_per_s=0.25, what="sessions")
+    closed = [msgspec.structs.replace(row, is_due_by_plan=False) for row in turns]
+    assert request_rate(closed) == Rate(asked_per_s=None, achieved_per_s=pytest.approx(9 / 17))
 
 
 def test_all_at_once_has_no_rate():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.core.metrics.compat import Tool, compat
+from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import Failure
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.over_time import over_time
@@ -34,10 +35,21 @@ def test_a_report_is_read_as_it_was_written(drawn, failure):
         compat=tuple(compat(tool, rows) for tool in Tool),
         server_series={"queue_depth": ((0.0, 3.0), (1.0, 4.0))},
         warnings=("slow",),
+        notes=("of two machines",),
+        executors=(ExecutorUse(name="decode-0", num_steps=3, busy_share=0.5, kv_bytes=7),),
     )
     read = decode_report(encode_report(report))
     assert encode_report(read) == encode_report(report)
     assert (read.summary, read.series, read.compat) == (report.summary, report.series, report.compat)
+
+
+def test_a_report_of_before_there_were_notes_and_executors_is_read():
+    told = msgspec.json.decode(encode_report(a_report([fixed_schedule()])))
+    for name in ("notes", "executors"):
+        del told[name]
+    del told["summary"]["rate"]["what"]
+    read = decode_report(msgspec.json.encode(told))
+    assert (read.notes, read.executors, read.summary.rate.what) == ((), (), "requests")
 
 
 @given(st.lists(requests(), max_size=5), st.sampled_from(Failure))

@@ -34,6 +34,12 @@ def test_what_is_undefined_has_no_row():
     assert ("ttft_s", "count") in found
 
 
+def test_a_rate_of_chats_is_in_sessions():
+    chats = [fixed_schedule(at=float(at), session=f"chat {at}") for at in range(3)]
+    found = [row for row in rows(summarize(renumbered(chats))) if row[0] == "request_rate"]
+    assert found == [("request_rate", "sessions/s", name, pytest.approx(1.0)) for name in ("asked", "achieved")]
+
+
 def test_intervals_have_rows_of_their_own():
     intervals = {
         "ttft_s.p50": Estimate(value=0.1, low=0.08, high=0.12, num_runs=4),

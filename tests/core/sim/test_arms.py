@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from baton.core.sim.fleet_run.arms import Compared, Figures, UnknownFigure, scenario_of, split_arms
+from baton.core.sim.fleet_run.arms import Compared, Figures, UnknownFigure, scenario_of, split_arms, that_set
 from baton.core.sim.fleet_run.parts import BadParts, load_parts
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, built_in, read_scenario
@@ -102,6 +102,17 @@ def test_every_load_is_given_to_every_arm() -> None:
     assert arms.arms[1].set == {"asks": [], "seed": 1}
     with pytest.raises(BadScenario, match="loads"):
         split_arms(table(arms=[{"name": "a", "published": {"ttft_s.p50": 1.0}}], loads=loads))
+
+
+def test_a_setting_is_lost_of_the_arms_that_set_it_themselves_or_its_whole_table() -> None:
+    own = [{"name": "a", "set": {"load.rate": 2, "seed": 1}}, {"name": "b", "set": {"load.rate": 3, "load": {}}}]
+    arms = split_arms(table(arms=own))
+    assert arms is not None
+    found = {path: that_set(arms, path) for path in ("load.rate", "load.num_requests", "seed", "topology")}
+    assert found == {"load.rate": ["a", "b"], "load.num_requests": ["b"], "seed": ["a"], "topology": []}
+    searched = split_arms(table(arms=TWO, goodput={"most": 4.0, "within": 1.0}))
+    assert searched is not None
+    assert that_set(searched, "load.rate") == [arm.name for arm in searched.arms]
 
 
 def test_without_published_figures_all_arms_stand_in_one_table() -> None:

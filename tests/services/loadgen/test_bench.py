@@ -155,7 +155,7 @@ async def test_LDG_04_a_ctrl_c_in_mid_run_keeps_what_was_measured_and_each_reque
     assert (counts.planned, counts.succeeded + counts.failed + counts.cancelled) == (20, 20)
     assert (counts.succeeded, counts.cancelled, counts.failures) == (8, 4, {"unsent": 8})
     assert [row.index for row in ran.facts()] == list(range(20))
-    assert "note: the run was interrupted" in ran.out
+    assert "warning: the run was interrupted" in ran.out
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!")
 
 
@@ -171,7 +171,7 @@ async def test_LDG_04_a_run_that_its_limit_of_time_ends_says_so_and_judges_what_
     assert (goodput.num_judged, goodput.share) == (20, counts.succeeded / 20)
     assert f"; {counts.cut_short} cut short by the end of the run" in ran.out
     assert f"degraded: {counts.cut_short} of 20 requests were cut short by the end of the run" in ran.out
-    assert "note: the run's 2 s were over: what was open is cut short, the rest was not sent" in ran.out
+    assert "warning: the run's 2 s were over: what was open is cut short, the rest was not sent" in ran.out
     assert ran.report().warnings[-1].startswith("the run's 2 s were over")
 
 

@@ -22,7 +22,6 @@ from baton.services.loadgen.results import (
     make_report,
     point_folder,
     write_report,
-    write_whole,
 )
 from baton.services.loadgen.run import RunOutcome
 from baton.services.loadgen.server_metrics import Sample
@@ -123,16 +122,6 @@ def test_files_are_a_report_and_a_table(tmp_path: Path) -> None:
     assert rows[0] == ["figure", "unit", "statistic", "value"]
     assert ["ttft_s", "s", "p50", "0.5"] in rows
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "summary.csv"]
-
-
-def test_a_file_that_cannot_be_written_leaves_the_one_before_and_no_draft(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    write_whole(path, b"before")
-    (tmp_path / "a.new").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, b"after")
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("name", ["report.json", "summary.csv", "requests.jsonl", "report.html"])

@@ -120,6 +120,12 @@ def test_what_cannot_be_read_or_fitted_is_one_line(tmp_path: Path, capsys: pytes
         assert main(["--executor", address, "--out", str(tmp_path / "x")]) == EXIT_REFUSED
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert "127.0.0.1:1/steps" in lines[0]
+    assert lines[0] == "baton profile: http://127.0.0.1:1/steps?after=0: Connection refused"
     assert "3 steps" in lines[1]
     assert not (tmp_path / "x").exists()
+
+
+def test_a_profile_that_could_not_be_written_is_not_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for out, says in ((tmp_path, "Is a directory"), (tmp_path / "no" / "x", "there is no such folder")):
+        assert main(["--executor", "http://127.0.0.1:1", "--out", str(out)]) == EXIT_REFUSED
+        assert says in capsys.readouterr().err

@@ -11,11 +11,16 @@ import pytest
 
 from baton.core.metrics.intervals import estimate
 from baton.core.metrics.report import Report, decode_facts, decode_report
+from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.services.loadgen.comparing import main as compare
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
+from baton.services.sim.load import load_of
 from baton.services.sim.run import EXIT_REFUSED, main
+from baton.services.sim.run_flags import parse, table_of
+from baton.services.sim.seeds import depends_on_seed
 from baton.services.sim.stopping import Stopping
 
+RECORDED = ("--topology", "1U", "--profile", "a100-opt13b-tp1", "--trace", "sample")
 QUICK = ("--scenario", "small", "--set", "load.num_sessions=4")
 INTERRUPTED = ("--set", "parts=tests.services.sim.interrupting:make", "--set")
 
@@ -49,7 +54,13 @@ def test_intervals_are_on_the_terminal_in_the_table_and_on_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = run(tmp_path / "a", "--seeds", "2")
-    assert "95 % intervals over 2 seeds" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "95 % intervals over 2 seeds" in out
+    assert "2 runs tell little" in out
+    assert any("2 runs tell little" in warning for warning in report.warnings)
+    assert all(each.low is not None and each.low >= 0.0 for each in report.intervals.values())
+    assert report.intervals["goodput.share"].high is not None
+    assert report.intervals["goodput.share"].high <= 1.0
     with (tmp_path / "a" / "summary.csv").open(newline="") as lines:
         found = {(row["figure"], row["statistic"]): row["value"] for row in csv.DictReader(lines)}
     assert float(found["ttft_s.p95", "low"]) == report.intervals["ttft_s.p95"].low
@@ -65,6 +76,37 @@ def test_a_single_run_tells_how_much_its_parts_differ(tmp_path: Path, capsys: py
     assert intervals["ttft_s.p50"].num_runs == 1
     assert intervals["ttft_s.p50"].low is not None
     assert "output_tokens_per_s" not in intervals
+
+
+def test_seeds_that_change_nothing_are_one_run_and_its_parts_tell_the_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--set", "load.num_requests=40", "--set", "load.speed=4"]
+    assert main([*RECORDED, *few, "--out", str(tmp_path / "one")]) == 0
+    assert "depends on the seed" not in capsys.readouterr().out
+    assert main([*RECORDED, *few, "--seeds", "3", "--out", str(tmp_path / "three")]) == 0
+    shown = capsys.readouterr().out
+    assert "note: nothing in this run depends on the seed, so 3 seeds are one run" in shown
+    assert "95 % intervals within this run" in shown
+    one, three = [decode_report((tmp_path / name / "report.json").read_bytes()) for name in ("one", "three")]
+    assert three.intervals == one.intervals
+    assert three.intervals["ttft_s.p50"].half_share
+
+
+@pytest.mark.parametrize(
+    ("arguments", "depends"),
+    [
+        ([*RECORDED], False),
+        ([*RECORDED, "--set", "load.rate=2"], True),
+        ([*RECORDED, "--set", "load.rate=2", "--set", "load.seed=3"], False),
+        ([*RECORDED, "--set", "profile=cpu-smollm2"], True),
+        ([*RECORDED, "--set", "parts=tests.services.sim.interrupting:make"], True),
+        (["--scenario", "small"], True),
+    ],
+)
+def test_what_a_seed_draws_is_known_before_a_run(arguments: list[str], depends: bool) -> None:
+    scenario = make_scenario(table_of(parse(arguments)))
+    assert depends_on_seed(scenario, scenario.fleet(), load_of(scenario).plan) is depends
 
 
 def test_seeds_of_arms_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

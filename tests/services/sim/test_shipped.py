@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from baton.core.metrics.report import decode_facts, decode_report
 from baton.core.sim.fleet_run.named_policies import POLICIES
-from baton.core.sim.fleet_run.scenario_file import built_in
+from baton.core.sim.fleet_run.scenario_file import built_in, make_scenario
 from baton.core.sim.step_time.profile import built_in as built_in_profiles
 from baton.services.loadgen.traces.reading import samples
+from baton.services.sim.load import load_of
 from baton.services.sim.run import EXIT_REFUSED, main
 from baton.services.sim.run_flags import parse, table_of
+from baton.services.sim.seeds import depends_on_seed
 
+ROOT = Path(__file__).parents[3]
 SAMPLE = ("--topology", "1P1D", "--profile", "cpu-smollm2", "--trace", "sample")
 WHOLE = {
     "mooncake.jsonl": '{"timestamp":0,"input_length":9,"output_length":4,"hash_ids":[1]}',
@@ -45,6 +50,27 @@ def test_sessions_of_agents_run_in_the_order_of_their_turns(capsys: pytest.Captu
     told = ["--topology", "1U", "--profile", "a100-opt13b-tp1", "--trace", "sample-sessions"]
     assert main([*told, "--set", "load.num_sessions=1", "--set", "load.rate=1", "--set", "load.speed=10"]) == 0
     assert "requests succeeded" in capsys.readouterr().out
+
+
+def test_sessions_without_a_rate_are_told_which_settings_give_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--topology", "1U", "--profile", "a100-opt13b-tp1", "--trace", "sample-sessions"]) == EXIT_REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "sample-sessions has no times of its own" in line
+    assert "--set load.rate=… or --set load.concurrency=…" in line
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/simulator.md"])
+def test_every_command_of_the_docs_makes_a_scenario_and_seeds_are_told_where_they_draw(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = re.findall(r"^ *baton sim (--.*?)(?:\s{3,}.*|\s+#.*|)$", text, re.MULTILINE)
+    assert len(lines) > 3
+    for line in lines:
+        asked = parse(shlex.split(line))
+        table = {} if asked.list else table_of(asked)
+        assert asked.list or table["topology"], line
+        if asked.seeds is not None:
+            scenario = make_scenario(table)
+            assert depends_on_seed(scenario, scenario.fleet(), load_of(scenario).plan), line
 
 
 def test_the_list_names_all_that_ships(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,7 @@ def test_a_trace_is_asked_of_every_process_and_those_that_do_not_answer_are_name
         assert [record[2] for record in process.unfinished] == ["request ended"]
         assert len(warnings) == 2
         assert "service.trace_events = 0" in warnings[0]
+        assert "127.0.0.1:1: Connection refused" in warnings[1]
         with pytest.raises(NothingToTrace):
             await collect(urls[2:], 60.0, warnings.append)
         await runner.cleanup()

@@ -10,20 +10,27 @@ import msgspec
 import pytest
 
 from baton.core.metrics.compat import Tool
+from baton.core.metrics.executors import ExecutorUse
 from baton.core.metrics.facts import Failure, RequestFacts
 from baton.core.metrics.goodput import NO_SLO
+from baton.core.metrics.intervals import Estimate
 from baton.services.loadgen.html import render
 from tests.services.loadgen.html.conftest import open_report
 from tests.services.loadgen.html.runs import report_of, requests, server_series
 from tests.services.loadgen.html.test_page import HOSTILE
 from tests.support.browser import CONTRAST, FLAWS, HEIGHT, MIN_CONTRAST
 
+EXECUTORS = (
+    ExecutorUse(name="prefill-0", num_steps=1234, busy_share=0.25, kv_bytes=12_340_000_000),
+    ExecutorUse(name="decode-0", num_steps=9, busy_share=0.9991, occupied_share=0.5),
+)
 A4_PX = 718  #: what the margins of a browser leave of its width
 
 
 def whole_page() -> str:
     facts = requests(300)
-    report = report_of(facts, tools=tuple(Tool), server_series=server_series(facts), warnings=("a warning",))
+    said: dict[str, Any] = {"warnings": ("a warning",), "notes": ("a note",), "executors": EXECUTORS}
+    report = report_of(facts, tools=tuple(Tool), server_series=server_series(facts), **said)
     summary = msgspec.structs.replace(report.summary, degraded=("18.40 requests/s were sent, 20.00 asked for",))
     return render([msgspec.structs.replace(report, summary=summary)], [facts])
 
@@ -93,6 +100,41 @@ async def test_what_is_shown_is_what_the_report_says(tmp_path: Path) -> None:
         assert output is not None
         assert f"{output:,.0f}" in await page.inner_text(".tile.output .big")
         assert await page.locator("#objectives tbody tr").count() == 4
+
+
+async def test_a_rate_of_chats_is_in_sessions_and_no_line_says_that_all_are_good(tmp_path: Path) -> None:
+    single = requests(20, share_failed=0.0)
+    chats = [msgspec.structs.replace(row, session=f"chat {row.index}") for row in single]
+    for facts, unit, sent, lines in ((single, "requests/s", "sent/s", 1), (chats, "sessions/s", "sessions sent/s", 0)):
+        async with open_report(render([report_of(facts)] * 2, [facts] * 2), tmp_path) as page:
+            rows = page.locator("table.singles tbody tr").filter(has_text="Request rate, asked")
+            assert unit in await rows.inner_text()
+            assert f" {sent}" in (await page.inner_text(".tile.output .beside"))
+            assert await page.locator("#sweep line.dashed").count() == lines
+
+
+async def test_executors_are_told_of_where_they_are_known(tmp_path: Path) -> None:
+    facts = requests(20)
+    shown = []
+    for known in (EXECUTORS, ()):
+        async with open_report(render([report_of(facts, executors=known)], [facts]), tmp_path) as page:
+            cells = await page.locator("#executors tbody td").all_inner_texts()
+            shown.append([text.replace("\xa0", " ") for text in cells])
+    assert shown == [["1,234", "25.0 %", "0 %", "12.34", "9", "99.9 %", "50.0 %", "0.00"], []]
+
+
+async def test_notes_are_no_warnings_and_an_interval_of_no_width_is_0(tmp_path: Path) -> None:
+    facts = requests(20)
+    spread = {
+        "ttft_s.p50": Estimate(value=0.3, low=0.3, high=0.3 + 1e-12, num_runs=5),
+        "itl_s.p50": Estimate(value=0.02, low=0.0199, high=0.0201, num_runs=5),
+    }
+    report = report_of(facts, notes=("of a machine",), intervals=spread)
+    async with open_report(render([report], [facts]), tmp_path) as page:
+        assert await page.locator(".notice.warned").count() == 0
+        assert (await page.locator(".notice li").all_inner_texts())[0] == "of a machine"
+        rows = await page.locator("#intervals tbody tr").all()
+        assert [(await row.locator("td").last.inner_text()).replace("\xa0", " ") for row in rows] == ["0.0 %", "0.5 %"]
 
 
 async def test_what_the_end_of_the_run_cut_short_is_part_of_the_whole_and_what_was_cancelled_as_planned_is_not(
