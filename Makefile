@@ -14,8 +14,8 @@ DRIVER_SOURCES := $(wildcard tests/native/driver/*.c)
 FUZZ_ARGS ?=
 ACCEPT_ARGS ?=
 BENCH_ARGS ?=
-# Tests that start whole deployments keep both cores busy by themselves; the others run two at a time.
-DEPLOYING := tests/clients tests/conformance tests/parity tests/processes
+# The engine's answers beside a reference: they keep both cores busy by themselves. The others run two at a time.
+COMPUTING := tests/parity
 
 .PHONY: install build check test sanitize fuzz up accept bench clean
 
@@ -59,8 +59,8 @@ sanitize: build/stamp/sanitize
 
 test: install check sanitize
 	$(BIN)/baton fuzz --seeds 0..999 --jobs 2
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(DEPLOYING))
-	$(BIN)/pytest $(DEPLOYING)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(COMPUTING))
+	$(BIN)/pytest $(COMPUTING)
 
 fuzz: install
 	$(BIN)/baton fuzz $(FUZZ_ARGS)

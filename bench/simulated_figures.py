@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from baton.core.metrics.definitions import is_success
 from baton.core.metrics.facts import RequestFacts
-from baton.core.metrics.intervals import Estimate, estimate, headline
+from baton.core.metrics.intervals import NOT_NEGATIVE, Estimate, estimate, headline
 from baton.core.metrics.percentiles import describe
 from baton.core.metrics.summary import measured, summarize
 
@@ -80,9 +80,9 @@ def compare(real: Sequence[Mapping[str, float]], simulated: Sequence[Mapping[str
         found.append(
             Compared(
                 name,
-                estimate([theirs for _, theirs in pairs]),
-                estimate([ours for ours, _ in pairs]),
-                estimate([ours / theirs for ours, theirs in pairs]),
+                estimate([theirs for _, theirs in pairs], NOT_NEGATIVE),
+                estimate([ours for ours, _ in pairs], NOT_NEGATIVE),
+                estimate([ours / theirs for ours, theirs in pairs], NOT_NEGATIVE),
                 LIMITS.get(name),
             )
         )

@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from baton.core.config import ExecutorConfig
 from baton.core.executor.events import (
     CloseTransport,
     ConnectTransport,
@@ -59,7 +60,8 @@ class End:
         self.memory = np.ones((NUM_BLOCKS, LAYOUT.block_bytes), np.uint8)
         self.events: queue.SimpleQueue[ThreadEvent] = queue.SimpleQueue()
         region = KvRegion(self.memory.ctypes.data, NUM_BLOCKS, LAYOUT)
-        self.thread = TransferThread(region, name, self.events.put, crash)
+        piece_bytes = ExecutorConfig().piece_bytes
+        self.thread = TransferThread(region, name, self.events.put, crash, max_piece_bytes=piece_bytes)
         self.thread.start()
 
     def ask(self, command: msgspec.Struct) -> ThreadEvent:

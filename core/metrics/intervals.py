@@ -2,6 +2,8 @@
 
 - Over runs: Student's t of the runs' figures. Runs of different seeds are independent, so this needs no more than that
   the figure is roughly normal among them.
+- No interval reaches beyond what the figure can be (`range_of`): there is no negative time, and no share above 1. It is
+  uneven around its value then.
 - Within one run: batch means. Requests one after the other share a queue, so that they are no independent draws and the
   interval of an order statistic would be too narrow. The run is cut in its order into `NUM_BATCHES` parts, each long
   against that memory, and the figure's spread among the parts tells its own.
@@ -12,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +36,8 @@ RATES = {
     "goodput.good_per_s": "requests/s",
 }
 
+MIN_RUNS = 3  #: two runs have one degree of freedom: t is 12.7, three times that of three
+
 #: 97.5 % quantiles of Student's t for 1 … 30 degrees of freedom
 _T = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
@@ -40,6 +45,16 @@ _T = (
     2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
 )  # fmt: skip
 _Z = 1.959964
+
+
+class Range(NamedTuple):
+    """What a figure can be, both ends included."""
+
+    least: float
+    most: float
+
+
+ANY, NOT_NEGATIVE, ZERO_TO_ONE = Range(-math.inf, math.inf), Range(0.0, math.inf), Range(0.0, 1.0)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +67,18 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def half_share(self) -> float | None:
-        """Half the interval as a part of the value."""
-        if self.low is None or self.high is None or not self.value:
+        """Half the interval as a part of the value; None where it is not even around it."""
+        if self.low is None or self.high is None or not self.value or not self.is_even:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the interval reaches as far below the value as above it: at an end of what is possible it does not.
+        False without an interval."""
+        if self.low is None or self.high is None:
+            return False
+        return math.isclose(self.high - self.value, self.value - self.low, rel_tol=1e-6, abs_tol=1e-9 * abs(self.value))
 
 
 def student_t(num_values: int) -> float:
@@ -69,16 +92,29 @@ def student_t(num_values: int) -> float:
     return _Z + (cube + _Z) / (4 * degrees) + (5 * fifth + 16 * cube + 3 * _Z) / (96 * degrees * degrees)
 
 
-def estimate(found: Sequence[float]) -> Estimate:
-    """Of one figure of several runs, or of its differences or ratios between paired runs: their mean. Raises ValueError
-    without one."""
+def range_of(name: str) -> Range:
+    """Of a figure of `headline`, or of another time, rate or price by its name: none of them is negative."""
+    return ZERO_TO_ONE if RATES.get(name) == "share" else NOT_NEGATIVE
+
+
+def caution(num_runs: int) -> str:
+    """What is to be said of intervals over so many runs; empty: nothing."""
+    if not 1 < num_runs < MIN_RUNS:
+        return ""
+    text = f"{num_runs} runs tell little of how far runs differ, so that these intervals are very wide"
+    return f"{text}; {MIN_RUNS} or more say more"
+
+
+def estimate(found: Sequence[float], within: Range = ANY) -> Estimate:
+    """Of one figure of several runs, or of its differences or ratios between paired runs: their mean. `within`: what
+    the figure can be. Raises ValueError without one."""
     if not found:
         raise ValueError("no run has this figure")
     mean = math.fsum(found) / len(found)
     if len(found) == 1:
         return Estimate(value=mean)
     half = _half(found, mean)
-    return Estimate(value=mean, low=mean - half, high=mean + half, num_runs=len(found))
+    return _around(mean, half, within, len(found))
 
 
 def headline(summary: Summary) -> dict[str, float]:
@@ -105,7 +141,8 @@ def unit_of(name: str) -> str:
 def over_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
     """Of `headline`s; a figure that one of the runs does not have is left out."""
     names = runs[0] if runs else {}
-    return {name: estimate([run[name] for run in runs]) for name in names if all(name in run for run in runs)}
+    whole = [name for name in names if all(name in run for run in runs)]
+    return {name: estimate([run[name] for run in runs], range_of(name)) for name in whole}
 
 
 def within_run(facts: Iterable[RequestFacts]) -> dict[str, Estimate]:
@@ -125,8 +162,14 @@ def within_run(facts: Iterable[RequestFacts]) -> dict[str, Estimate]:
             if min(map(len, ordered)) and size * (100.0 - percent) >= 100.0:
                 value = percentile(all_values, percent)
                 half = _half([percentile(part, percent) for part in ordered])
-                found[f"{name}.{statistic}"] = Estimate(value=value, low=value - half, high=value + half)
+                found[f"{name}.{statistic}"] = _around(value, half, NOT_NEGATIVE)
     return found
+
+
+def _around(value: float, half: float, within: Range, num_runs: int = 1) -> Estimate:
+    """The one place where an interval gets its ends."""
+    low, high = max(value - half, within.least), min(value + half, within.most)
+    return Estimate(value=value, low=min(low, value), high=max(high, value), num_runs=num_runs)
 
 
 def _half(found: Sequence[float], mean: float | None = None) -> float:

@@ -19,6 +19,7 @@ from baton.core.metrics.percentiles import Distribution
 from baton.core.metrics.report import Report
 from baton.core.metrics.summary import Summary, measured
 
+WIDEST = 1000  #: columns of a line that goes to a file, at most
 SHOWN = ("mean", "p50", "p90", "p95", "p99", "max")
 NAMES = {
     "ttft_s": "TTFT",
@@ -52,6 +53,18 @@ class Output(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())  # for what the exit still flushes
 
 
+def show_table(table: Table, console: Console) -> None:
+    """No word of it is cut, and so no figure: in a file it is as wide as it needs. On a terminal heads and texts fold
+    between their words, and what is still too wide for it goes on in its next line."""
+    wide = console.options.update(max_width=WIDEST)
+    for column in table.columns:
+        column.overflow = "fold"
+        column.min_width = max(console.measure(text, options=wide).minimum for text in (column.header, *column.cells))
+    if not console.is_terminal:
+        table.width = console.measure(table, options=wide).maximum
+    console.print(table, crop=False)
+
+
 def show_report(report: Report, facts: Sequence[RequestFacts], console: Console) -> None:
     summary = report.summary
     label = f", {report.label}" if report.label else ""
@@ -81,7 +94,7 @@ def show_comparison(found: Comparison, names: tuple[str, str], console: Console)
     for name, row in found.differences.items():
         values = [_number(name, value) for value in (row.first, row.second, row.difference)]
         table.add_row(NAMES[name], *values, "" if row.ratio is None else f"{row.ratio:.3f}")
-    console.print(table)
+    show_table(table, console)
     for loss in found.losses:
         _line(console, f"[bold yellow]not whole:[/] {escape(loss)}")
     for caution in found.cautions:
@@ -148,7 +161,7 @@ def _show_intervals(intervals: dict[str, Estimate], console: Console) -> None:
         title = f"{NAMES[figure]} {statistic}, ms" if figure in NAMES else OF_A_RUN[name]
         numbers = [_sized(name, value) for value in (found.value, found.low, found.high)]
         table.add_row(title, *numbers, "" if found.half_share is None else f"{found.half_share:.1%}")
-    console.print(table)
+    show_table(table, console)
 
 
 def _sized(name: str, value: float | None) -> str:
@@ -172,7 +185,7 @@ def _show_table(console: Console, unit: str, distributions: dict[str, Distributi
         if found.count:
             table.add_row(NAMES.get(name, name.removesuffix("_s")), *(_number(name, getattr(found, s)) for s in SHOWN))
     if table.row_count:
-        console.print(table)
+        show_table(table, console)
 
 
 def _new_table(first: str, others: Sequence[str]) -> Table:

@@ -26,11 +26,11 @@ from baton.core.sim.fleet_run.goodput import RateSearch, highest_rate, kept_shar
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario
 from baton.services.loadgen.bench_settings import slo_of
+from baton.services.loadgen.console import show_table
 from baton.services.sim.load import load_of
 from baton.services.sim.run_flags import BadCommand
 
 EXIT_NOT_REPRODUCED = 1
-MAX_WIDTH = 400  #: of a table that goes to a file
 
 
 def check_settings(told: Mapping[str, str], arms: Arms) -> list[str]:
@@ -63,7 +63,7 @@ def run_arms(table: dict[str, Any], arms: Arms, console: Console, simulate: Any)
             break
         values[arm.name] = _figures(table, arms, arm, simulate)
         found += compare(arms, arm, values)
-        console.print(_table(arm, [each for each in found if each.arm == arm.name]))
+        show_table(_table(arm, [each for each in found if each.arm == arm.name]), console)
     for each in found:
         if each.excuse:
             console.print(f"not calibrated: {each.arm}: {each.figure}: {each.excuse}", highlight=False, soft_wrap=True)
@@ -81,9 +81,7 @@ def _run_plain(table: dict[str, Any], arms: Arms, console: Console, simulate: An
     for arm in arms.arms:
         figures = values[arm.name] = _figures(table, arms, arm, simulate)
         shown.add_row(escape(arm.name), *[f"{figures.value(name):.4g}" for name in arms.figures])
-    if not console.is_terminal:
-        shown.width = console.measure(shown, options=console.options.update(max_width=MAX_WIDTH)).maximum
-    console.print(shown, crop=console.is_terminal)
+    show_table(shown, console)
 
 
 def _check_orders(arms: Arms, values: dict[str, Figures], console: Console) -> int:

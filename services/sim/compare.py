@@ -15,8 +15,8 @@ import msgspec
 from baton.core.knob_effects import NEEDS
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
 from baton.core.sim.fleet_run.spec import parse_topology
-from baton.core.sim.study.measured import GOOD, Measured
-from baton.core.sim.study.rates import find_rates, parse_rates
+from baton.core.sim.study.measured import GOOD, SHARE, Measured, is_burst
+from baton.core.sim.study.rates import Seen, find_rates, parse_rates
 from baton.core.sim.study.verdict import AtRate, Named, judge
 from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
@@ -27,7 +27,7 @@ from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
 from baton.services.sim.study_command import run_study
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
-from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, light_rate
+from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, fixed_settings, light_rate
 
 NAME = "compare"
 FILES = ("compare.json", "compare.csv", "compare.html")
@@ -140,7 +140,7 @@ class Comparing:
             slo=self.slo,
             seeds=self.seeds if self.rates else self.seeds[:1],
             verdict=judge(found, named, self.slo),
-            scenarios=(make_scenario(self.tables[0]), make_scenario(self.tables[1])),
+            settings=[fixed_settings(make_scenario(table), self.axis) for table in self.tables],
             sources=tuple(sorted({group.profile.source for fleet in self.fleets for group in fleet.groups})),
         )
 
@@ -149,9 +149,10 @@ class Comparing:
         rate = next(search)
         while True:
             self._measure(runs, [(rate, self.seeds[0])], f"looking for rates: {rate:g} {self.axis.unit}")
-            shares = [self._found[side, rate, self.seeds[0]].figures.get("share", 0.0) for side in (0, 1)]
+            runs_there = [self._found[side, rate, self.seeds[0]] for side in (0, 1)]
+            shares = [run.figures.get(SHARE, 0.0) for run in runs_there]
             try:
-                rate = search.send(shares)
+                rate = search.send(Seen(shares, all(is_burst([run]) for run in runs_there)))
             except StopIteration as end:
                 rates: tuple[float, ...] = end.value
                 return rates

@@ -14,18 +14,19 @@ from rich.table import Table
 
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.intervals import Estimate
-from baton.core.sim.fleet_run.scenario_file import RunScenario
 from baton.core.sim.study.crossing import Better
-from baton.core.sim.study.measured import COST, EXECUTOR_S, GOOD, SHARE, Measured
+from baton.core.sim.study.measured import COST, EXECUTOR_S, GOOD, SHARE, Measured, is_burst
 from baton.core.sim.study.pairs import figure, good_difference
 from baton.core.sim.study.reasons import BOUNDS
 from baton.core.sim.study.texts import NONE, counted, number, percent, time_text, with_interval
-from baton.core.sim.study.verdict import KEPT_SHARE, AtRate, Named, Verdict, held_rate, point
+from baton.core.sim.study.verdict import KEPT_SHARE, AtRate, Held, Named, Verdict, held, point
+from baton.services.loadgen.console import show_table
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.results import settings_of
 from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_flags import seeds_text
 
 FORMAT_VERSION = 1
+MORE_LOAD = "more requests or sessions"
 #: figure → its unit, in this order in files
 FIGURES = {
     GOOD: "requests/s", SHARE: "share", "requests_per_s": "requests/s", "output_tokens_per_s": "tokens/s",
@@ -48,7 +49,7 @@ class Comparison(NamedTuple):
     slo: Slo
     seeds: Sequence[int]
     verdict: Verdict
-    scenarios: tuple[RunScenario, RunScenario]
+    settings: Sequence[dict[str, Any]]  #: of both, what is the same in all runs
     sources: tuple[str, ...]
 
     def sides(self, at: AtRate) -> list[tuple[str, Sequence[Measured]]]:
@@ -73,7 +74,7 @@ def show(of: Comparison, console: Console) -> None:
             shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
         for row in table.rows:
             shown.add_row(*map(escape, row))
-        console.print(shown)
+        show_table(shown, console)
     for name, text in held_texts(of):
         _line(console, escape(f"{name}: {text}"))
     _line(console, f"\n[bold]{escape(of.verdict.sentence)}[/]")
@@ -94,10 +95,7 @@ def about(of: Comparison) -> str:
     """How it was measured."""
     num_requests = max(run.num_requests for at in of.found for run in (*at.first, *at.second))
     rates = f"{counted(len(of.found), 'rate')} in {of.named.unit}"
-    text = f"good requests per second, at {rates}, {num_requests} requests each, "
-    if len(of.seeds) == 1:
-        return f"{text}one run: 95 % intervals are of its consecutive parts"
-    return f"{text}{len(of.seeds)} seeds: 95 % intervals are over them"
+    return f"good requests per second, at {rates}, {num_requests} requests each, {seeds_text(of.seeds)}"
 
 
 def bounds_text(slo: Slo) -> str:
@@ -142,19 +140,35 @@ def _latencies(of: Comparison, side: int) -> TableOf:
 
 
 def held_texts(of: Comparison) -> Iterator[tuple[str, str]]:
-    """Up to where each keeps the SLO for most requests."""
+    """Up to where each keeps the SLO for most requests, and from where on the load tells nothing."""
     rates = [at.rate for at in of.found]
     for side, name in enumerate((of.named.first, of.named.second)):
-        shares = []
-        for at in of.found:
-            share = figure((at.first, at.second)[side], SHARE)
-            shares.append(0.0 if share is None else share.value)
-        held = held_rate(rates, shares)
-        if held is not None:
-            text = f"up to {number(held)} {of.named.unit}"
-        else:
-            text = "at all of these rates" if shares[0] >= KEPT_SHARE else "at none of these rates"
-        yield name, f"at least {percent(KEPT_SHARE)} of the requests are good {text}"
+        shares = [figure((at.first, at.second)[side], SHARE) for at in of.found]
+        found = held(rates, [0.0 if share is None else share.value for share in shares])
+        yield name, f"at least {percent(KEPT_SHARE)} of the requests are good {_held_text(found, of.named.unit)}"
+    if (rate := burst_rate(of.found)) is not None:
+        text = f"at {number(rate)} {of.named.unit} it comes as one burst, within a quarter of the run"
+        yield "Load", f"{text}: it is too small to tell of higher rates; {MORE_LOAD} would"
+
+
+def burst_rate(found: Sequence[AtRate]) -> float | None:
+    """The lowest from which on the load is a burst, and not because requests wait; None: it is not."""
+    for at in found:
+        shares = [figure(runs, SHARE) for runs in (at.first, at.second)]
+        is_kept = any(share is not None and share.value >= KEPT_SHARE for share in shares)
+        if is_kept and is_burst(at.first) and is_burst(at.second):
+            return at.rate
+    return None
+
+
+def _held_text(found: Held, unit: str) -> str:
+    if found.lost is None:
+        return "at all of these rates"
+    again = f", and again at {', '.join(map(number, found.again))}" if found.again else ""
+    if found.last is None or found.between is None:
+        return f"at none of these rates below {number(found.again[0])}{again}" if again else "at none of these rates"
+    text = f"up to {number(found.last)} and not at {number(found.lost)} {unit}{again}"
+    return f"{text} (with a straight line between the two: up to {number(found.between)})"
 
 
 def as_data(of: Comparison) -> dict[str, Any]:
@@ -171,13 +185,10 @@ def as_data(of: Comparison) -> dict[str, Any]:
             "sentence": of.verdict.sentence,
             "reason": of.verdict.reason,
             "better": [{"from": low, "to": high, "name": name or None} for low, high, name in of.verdict.better],
-            "crossings": [
-                {"rate": turn.rate, "low": turn.low, "high": turn.high, "above": of.named.name(turn.above)}
-                for turn in of.verdict.crossings
-            ],
+            "crossings": [{**turn._asdict(), "above": of.named.name(turn.above)} for turn in of.verdict.crossings],
         },
         "points": [_point_data(of, at) for at in of.found],
-        "settings": [settings_of(scenario) for scenario in of.scenarios],
+        "settings": of.settings,
         "sources": list(of.sources),
         "versions": {"baton": version("baton-serve")},
     }
@@ -223,12 +234,12 @@ def page(of: Comparison) -> Page:
         title=f"{of.named.first} against {of.named.second}",
         verdict=of.verdict.sentence,
         facts=facts,
-        note="Bars and ± are 95 % intervals; a shaded range is where the two cross.",
+        note="Bars and ± are 95 % intervals; a shaded range is where the two cross, between measured rates.",
         charts=charts,
         tables=tables_of(of),
         settings=[
-            (name, list(settings_of(scenario).items()))
-            for name, scenario in zip((of.named.first, of.named.second), of.scenarios, strict=True)
+            (name, list(settings.items()))
+            for name, settings in zip((of.named.first, of.named.second), of.settings, strict=True)
         ],
         warnings=list(of.sources),
     )

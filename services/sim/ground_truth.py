@@ -28,6 +28,7 @@ from baton.core.sim.fleet_run.scenario_file import BadScenario, PlannedAsk, RunS
 from baton.core.sim.step_time.fit import Fit
 from baton.core.sim.step_time.kernels import Reach, compose
 from baton.core.sim.step_time.profile import KvGeometry, Profile, encode_profile
+from baton.services.loadgen.console import show_table
 from baton.services.sim.load import SimLoad, load_of
 from baton.services.sim.model_shapes import SHAPES, shape_of
 from baton.services.sim.vllm_files import Engine, Measured, MeasuredRequest, read_measured
@@ -221,7 +222,7 @@ def _show(
         verdict = ("off" if _is_off(figure, told) else "judged") if figure.is_judged else ""
         times = [f"{seconds * 1e3:,.1f}" for seconds in (figure.measured, figure.simulated)]
         shown.add_row(f"{FIGURES[name]} {statistic}", *times, f"{figure.error:+.1%}", verdict)
-    console.print(shown)
+    show_table(shown, console)
     queued = describe(each.first_token_ts - each.queued_ts for each in measured.requests)
     from_queue = f"{(queued.mean or 0.0) * 1e3:,.1f}"
     say(f"TTFT and E2E count from the arrival; from the engine's queue on, the measured mean TTFT is {from_queue}")

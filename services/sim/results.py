@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from baton.core.metrics.intervals import Estimate, within_run
+from baton.core.metrics.intervals import Estimate, caution, within_run
 from baton.core.metrics.over_time import over_time
 from baton.core.metrics.report import Report, Run, encode_facts, encode_report
 from baton.core.metrics.summary import summarize
@@ -51,19 +51,19 @@ def make_report(
         summary=summarize(run.facts, slo_of(scenario.slo)),
         series=over_time(run.facts),
         executors=tuple(run.uses),
-        warnings=tuple(_cautions(plan)),
+        warnings=tuple(_cautions(plan, intervals or {})),
         notes=(*notes, *(f"step times: {source}" for source in sources)),
         intervals=intervals or within_run(run.facts),
     )
 
 
-def _cautions(plan: Plan) -> list[str]:
-    cautions = []
+def _cautions(plan: Plan, intervals: dict[str, Estimate]) -> list[str]:
+    found = [caution(max((each.num_runs for each in intervals.values()), default=1))]
     if any(request.text or request.messages_json for request in plan.requests):
-        cautions.append("prompts of the trace are texts: each four bytes of them count as one token")
+        found.append("prompts of the trace are texts: each four bytes of them count as one token")
     if plan.num_left_out:
-        cautions.append(f"{plan.num_left_out} requests of the trace are left out: they need too many tokens")
-    return cautions
+        found.append(f"{plan.num_left_out} requests of the trace are left out: they need too many tokens")
+    return [text for text in found if text]
 
 
 def settings_of(scenario: RunScenario) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from baton.core.metrics.goodput import NO_SLO, Slo
+from baton.core.metrics.intervals import caution
 from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.services.loadgen.bench_settings import slo_of
 from baton.services.sim.run_flags import Asked, BadCommand, table_of
@@ -25,8 +27,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     synthetic: str = ""
     slo: str = ""
     seed: int | None = None
-    seeds: int = 0  #: 0: not said
-    jobs: int = 0  #: 0: not said
+    seeds: int | None = None
+    jobs: int | None = None
     out: str = ""
     settings: tuple[str, ...] = ()
 
@@ -65,7 +67,8 @@ def new_parser(name: str, description: str) -> argparse.ArgumentParser:
 def base_table(study: Study, topology: str) -> dict[str, Any]:
     """The scenario that the study varies, with this topology and an SLO. Raises ServingError."""
     for name, least, most in (("seeds", 1, MAX_SEEDS), ("jobs", 1, MAX_JOBS)):
-        if (value := getattr(study, name)) and not least <= value <= most:
+        value = getattr(study, name)
+        if value is not None and not least <= value <= most:
             raise BadCommand(f"--{name} {value}: from {least} to {most}")
     asked = Asked(
         scenario=study.scenario,
@@ -92,6 +95,14 @@ def base_table(study: Study, topology: str) -> dict[str, Any]:
 def bound_of(table: dict[str, Any]) -> Slo:
     """Raises BadLoad."""
     return slo_of(str(table.get("slo", "")))
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """What intervals are of."""
+    if len(seeds) == 1:
+        return "one run: 95 % intervals are of its consecutive parts"
+    said = caution(len(seeds))
+    return f"{len(seeds)} seeds: 95 % intervals are over them" + (f" ({said})" if said else "")
 
 
 def seeds_of(study: Study, table: dict[str, Any], is_trace: bool) -> list[int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from baton.core.sim.fleet_run.scenario_file import make_scenario
+from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
 from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.core.sim.step_time.features import Features
 from baton.core.sim.step_time.model import StepModel, StepUnknown
 from baton.services.loadgen.arrivals import ArrivalKind
 from baton.services.loadgen.plan import Plan
 from baton.services.sim.load import load_of
+from baton.services.sim.results import settings_of
 from baton.services.sim.run_flags import BadCommand
 
 LIGHT_SHARE = 0.5  #: of the executors would serve one request at a time each
@@ -46,6 +47,11 @@ def axis_of(table: Mapping[str, Any]) -> Axis:
 def at_rate(table: Mapping[str, Any], axis: Axis, rate: float, seed: int) -> dict[str, Any]:
     """The scenario's table with another rate and seed."""
     return {**table, "load": {**table["load"], axis.knob: rate}, "seed": seed, "seeds": 1}
+
+
+def fixed_settings(scenario: RunScenario, axis: Axis) -> dict[str, Any]:
+    """Of a scenario, what is the same in all runs."""
+    return {name: value for name, value in settings_of(scenario).items() if name != f"load.{axis.knob}"}
 
 
 def light_rate(table: Mapping[str, Any], axis: Axis, fleet: FleetSpec) -> float:

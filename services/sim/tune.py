@@ -24,7 +24,7 @@ from baton.services.sim.run import EXIT_FAILED
 from baton.services.sim.run_flags import BadCommand
 from baton.services.sim.study_command import run_study
 from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
-from baton.services.sim.study_load import SPEED, at_rate, axis_of, light_rate
+from baton.services.sim.study_load import SPEED, at_rate, axis_of, fixed_settings, light_rate
 from baton.services.sim.tune_report import Tuned, show, write
 
 NAME = "tune"
@@ -101,6 +101,7 @@ class Tuning:
         for name, value, most in (("executors", asked.executors, MOST_EXECUTORS), ("budget", asked.budget, 100_000)):
             if not 1 <= value <= most:
                 raise BadCommand(f"--{name} {value}: from 1 to {most}")
+        self.executors = asked.executors
         self.table = base_table(asked, f"{asked.executors}U")
         self.axis = axis_of(self.table)
         self.slo = bound_of(self.table)
@@ -138,7 +139,8 @@ class Tuning:
             unit=self.axis.unit,
             slo=self.slo,
             seeds=self.seeds,
-            scenario=make_scenario(self.table),
+            executors=self.executors,
+            settings=self._shown(best[0] if best else None),
             fleet=self._fleet(best[0]) if best else None,
             is_interrupted=is_interrupted,
         )
@@ -159,6 +161,12 @@ class Tuning:
         for knob, value in candidate.knobs:
             set_value(table, f"{knob}={value}")
         return table
+
+    def _shown(self, best: Candidate | None) -> dict[str, Any]:
+        """Of the best, or of nobody: what is the same in all of its runs."""
+        table = self.table if best is None else self._settings(best)
+        found = fixed_settings(make_scenario(table), self.axis)
+        return found if best is not None else {name: value for name, value in found.items() if name != "topology"}
 
     def _fleet(self, candidate: Candidate) -> FleetSpec:
         return make_scenario(self._settings(candidate)).fleet()

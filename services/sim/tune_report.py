@@ -14,20 +14,20 @@ from rich.table import Table
 
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.intervals import Estimate
-from baton.core.sim.fleet_run.scenario_file import RunScenario
 from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.core.sim.study.candidates import Candidate
 from baton.core.sim.study.frontier import Tradeoff, frontier
 from baton.core.sim.study.measured import GOOD, SHARE
 from baton.core.sim.study.pairs import figure
 from baton.core.sim.study.search import STEP, Search
-from baton.core.sim.study.texts import NONE, number, percent, with_interval
+from baton.core.sim.study.texts import NONE, counted, number, percent, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE
+from baton.services.loadgen.console import show_table
 from baton.services.loadgen.out_folder import write_whole
-from baton.services.sim.compare_report import bounds_text, ends
+from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.results import settings_of
 from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_flags import seeds_text
 from baton.services.sim.tune_settings import check_config, command, config_text
 
 FORMAT_VERSION = 1
@@ -42,13 +42,10 @@ class Tuned(NamedTuple):
     unit: str
     slo: Slo
     seeds: Sequence[int]
-    scenario: RunScenario
+    executors: int
+    settings: dict[str, Any]  #: of the best; or what the scenario says of any topology
     fleet: FleetSpec | None  #: of the best; None: nothing holds any rate
     is_interrupted: bool
-
-    @property
-    def executors(self) -> int:
-        return self.scenario.fleet().groups[0].count
 
     def at_best(self, candidate: Candidate, name: str) -> Estimate | None:
         """A figure at the highest rate that it holds."""
@@ -62,10 +59,10 @@ def show(of: Tuned, console: Console) -> None:
     table = table_of(of)
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in table.columns:
-        shown.add_column(escape(head.title), justify="right" if head.is_number else "left", overflow="fold")
+        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
     for row in table.rows:
         shown.add_row(*map(escape, row))
-    console.print(shown)
+    show_table(shown, console)
     _line(console, f"[bold]{escape(sentence(of))}[/]")
     if text := settings_text(of):
         _line(console, "")
@@ -88,9 +85,12 @@ def write(folder: Path, names: Sequence[str], of: Tuned) -> list[Path]:
 
 
 def about(of: Tuned) -> str:
-    text = f"highest rates, in {of.unit}, at which at least {percent(KEPT_SHARE)} of the requests are good, within "
-    text += f"{STEP - 1:.0%}; {len(of.search.results)} runs"
-    return text if len(of.seeds) == 1 else f"{text} with {len(of.seeds)} seeds, whose 95 % intervals these are"
+    search = of.search
+    text = f"highest rates, in {of.unit}, at which at least {percent(KEPT_SHARE)} of the requests are good"
+    limits = [each for each in search.finalists() if not search.is_unbounded(each)]
+    if limits and all(map(search.is_within_step, limits)):
+        text += f", to within {percent(STEP - 1)} for the best settings"
+    return f"{text}; {len(search.results)} runs, {seeds_text(of.seeds)}"
 
 
 def sentence(of: Tuned) -> str:
@@ -101,23 +101,54 @@ def sentence(of: Tuned) -> str:
         least = f"down to {number(min_rate(of))} {of.unit}"
         return f"No settings hold any rate that was tried, {least}: the SLO is too tight."
     best, others = bests[0], bests[1:]
-    held = search.held(best)
-    assert held is not None
     good = with_interval(of.at_best(best, GOOD))
-    text = f"{best.name} holds {number(search.rate(held))} {of.unit} ({good} good requests/s)"
-    for other in others:
-        other_held = search.held(other)
-        if other_held is not None:
-            text += f", {other.name} {number(search.rate(other_held))}"
-    if search.lost(best) is None:
-        text += "; it holds every rate that was tried: more requests would tell more"
-    if others and search.held(others[0]) == held:
+    text = f"{best.name} holds {_held(of, best)} {of.unit} and serves {good} good requests/s"
+    text += "".join(f", {other.name} holds {_held(of, other)}" for other in others)
+    if unbounded := [each.name for each in bests if search.is_unbounded(each)]:
+        text += _too_small(unbounded)
+    elif search.lost(best) is None:
+        text += "; it holds every rate that was tried"
+    if others and search.held(others[0]) == search.held(best) and len(unbounded) < 2:
         text += "; the first two differ by less than a step"
+    text += "".join(_limit(of, each) for each in bests)
     if search.is_out_of_runs:
         text += "; the search ended early: its runs were used up"
     if not search.is_sure(best):
         text += "; this is of one seed"
     return text + "."
+
+
+def _held(of: Tuned, candidate: Candidate) -> str:
+    held = of.search.held(candidate)
+    return NONE if held is None else number(of.search.rate(held))
+
+
+def _too_small(names: Sequence[str]) -> str:
+    text = f"; the load is too small to find the limit of {' and '.join(names)}: at that rate it comes as one burst, "
+    text += f"within a quarter of the run; {MORE_LOAD} would tell"
+    return text if len(names) == 1 else f"{text}, and also which of them serves more"
+
+
+def _limit(of: Tuned, candidate: Candidate) -> str:
+    """Where it is, if that is not within a step of what is held; and what speaks against it."""
+    search = of.search
+    lost, again = search.lost(candidate), search.holds_again(candidate)
+    if lost is None:
+        return ""
+    text = ""
+    if not search.is_within_step(candidate):
+        text = f"; {candidate.name} has its limit between {_held(of, candidate)} and {number(search.rate(lost))}"
+    if again:
+        runs = search.runs(candidate, lost)
+        text += f"; {candidate.name} does not hold {number(search.rate(lost))}, but again {_rates(of, again)}: with"
+        text += f" {runs[0].num_requests} requests and {counted(len(of.seeds), 'seed')} its share of good ones does not"
+        text += " fall evenly with the rate; more of either would tell more"
+    return text
+
+
+def _rates(of: Tuned, steps: Sequence[int]) -> str:
+    rates = list(dict.fromkeys(number(of.search.rate(step)) for step in (steps[0], steps[-1])))
+    return " to ".join(rates)
 
 
 def min_rate(of: Tuned) -> float:
@@ -146,13 +177,13 @@ def _rows(of: Tuned) -> Iterator[list[str]]:
     tried = list(dict.fromkeys(ask.candidate for ask in search.results))
     ordered = sorted(tried, key=lambda each: (-_or_least(search.held(each)), len(each.knobs), tried.index(each)))
     for each in ordered:
-        held, lost = search.held(each), search.lost(each)
+        lost, again = search.lost(each), search.holds_again(each)
         good = of.at_best(each, GOOD)
         times = [with_interval(of.at_best(each, name), 1e3, "±") for name in LATENCIES]
         yield [
             each.name,
-            NONE if held is None else number(search.rate(held)),
-            NONE if lost is None else number(search.rate(lost)),
+            _held(of, each),
+            NONE if lost is None else number(search.rate(lost)) + (f" (holds {_rates(of, again)})" if again else ""),
             with_interval(good, sign="±"),
             NONE if good is None else number(good.value / of.executors),
             *(f"{text} ms" if text != NONE else NONE for text in times),
@@ -200,7 +231,7 @@ def as_data(of: Tuned) -> dict[str, Any]:
             name: [each._asdict() for each in frontier([one for many in tradeoffs(of, name).values() for one in many])]
             for name in LATENCIES
         },
-        "settings": settings_of(of.scenario),
+        "settings": of.settings,
         "versions": {"baton": version("baton-serve")},
     }
 
@@ -214,6 +245,8 @@ def _candidate_data(of: Tuned, candidate: Candidate) -> dict[str, Any]:
         "knobs": dict(candidate.knobs),
         "holds": None if held is None else search.rate(held),
         "fails_at": None if lost is None else search.rate(lost),
+        "holds_again": [search.rate(step) for step in search.holds_again(candidate)],
+        "is_load_too_small": search.is_unbounded(candidate),
         "points": [
             {"rate": search.rate(step), "num_runs": len(runs), "figures": {n: figure(runs, n) for n in FIGURES}}
             for step in steps
@@ -248,7 +281,7 @@ def page(of: Tuned) -> Page:
         charts=[_chart(of, name, title, bounds[name]) for name, title in LATENCIES.items()],
         tables=[table_of(of)],
         snippet=settings_text(of),
-        settings=[("Scenario", list(settings_of(of.scenario).items()))],
+        settings=[("Recommended" if of.fleet is not None else "Scenario", list(of.settings.items()))],
         warnings=[] if of.fleet is None else sorted({group.profile.source for group in of.fleet.groups}),
     )
 

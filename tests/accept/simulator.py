@@ -35,7 +35,7 @@ def sim(options: Options) -> Row:
         done = run([*BATON, "sim", "--topology", "1U", "--profile", "cpu-smollm2", "--trace", str(broken)], RUN_LIMIT_S)
     interval = report.intervals["ttft_s.p50"]
     names_it = done.code == 2 and "broken.jsonl:1: " in done.last_line and "output_length" in done.last_line
-    half = f"± {interval.half_share:.0%}" if interval.half_share is not None else "without an interval"
+    half = f"± {interval.half_share:.0%}" if interval.half_share is not None else "without an even interval"
     measured = f"{report.summary.counts.succeeded} requests, TTFT p50 {interval.value * 1e3:.0f} ms {half} over "
     measured += f"{interval.num_runs} seeds; {'the same' if is_same else 'other'} bytes again; {done.last_line}"
     return judged(asked, measured, is_same and names_it and interval.low is not None)

@@ -73,6 +73,8 @@ class Crossing(NamedTuple):
     low: float  #: the last rate at which the one below is certainly better
     high: float  #: the first rate at which the one above is certainly better
     above: Better
+    begin: float  #: the measured rates between which this is interpolated
+    end: float
 
 
 def regions(points: Sequence[Point]) -> list[Region]:
@@ -108,7 +110,8 @@ def _crossing(between: Sequence[Point]) -> Crossing:
     rate = _first_zero([(point.rate, sign * point.difference.value) for point in between])
     # from the other side: the last time that it was not certain
     high = max(low, _first_zero([(point.rate, -lower(point)) for point in reversed(between)]))  # but for rounding
-    return Crossing(rate=min(max(rate, low), high), low=low, high=high, above=above)
+    ends = between[0].rate, between[-1].rate
+    return Crossing(min(max(rate, low), high), low, high, above, *ends)
 
 
 def _known(end: float | None, point: Point) -> float:

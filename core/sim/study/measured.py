@@ -16,12 +16,13 @@ from baton.core.metrics.intervals import NUM_BATCHES, Estimate, headline, within
 from baton.core.metrics.summary import measured, summarize
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.spec import FleetSpec
-from baton.core.sim.study.uses import RoleUse, Waits, uses_of, waits_of
+from baton.core.sim.study.uses import RoleUse, TokenTimes, Waits, token_times, uses_of, waits_of
 
 SHARE = "share"  #: of the requests that kept the SLO
 DUE = "due_per_s"  #: requests that were due per second
 GOOD = "good_per_s"  #: the product of both
 EXECUTOR_S = "executor_s_per_1000_good_tokens"
+BURST = 0.25  #: of a run: while its requests come in less, a higher rate hardly changes when they come
 COST = "cost_per_million_tokens"  #: in the money of the profiles' prices, of the output tokens of all successes
 
 
@@ -34,6 +35,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     attainment: dict[str, float]  #: share that kept each bound of the SLO
     uses: dict[str, RoleUse]  #: by the role's name
     waits: Waits
+    tokens: TokenTimes
+    arriving: float  #: share of the run in which requests came that follow no other one
     num_requests: int
 
 
@@ -60,6 +63,8 @@ def measure(run: FleetRun, fleet: FleetSpec, slo: Slo) -> Measured:
         attainment={} if summary.goodput is None else summary.goodput.attainment,
         uses=uses_of(run, fleet),
         waits=waits_of(run),
+        tokens=token_times(run.recorder.steps, slo.itl_s),
+        arriving=_arriving(rows, summary.span.length_s),
         num_requests=len(rows),
     )
 
@@ -70,6 +75,17 @@ def due_per_s(rows: Sequence[RequestFacts]) -> float:
     times = [row.scheduled_s for row in rows]
     length_s = max(times) - min(times) if times else 0.0
     return (len(times) - 1) / length_s if length_s else 0.0
+
+
+def is_burst(runs: Sequence[Measured]) -> bool:
+    """Whether runs under one load tell nothing more of its rate: it is too small, and comes as one burst, beside which
+    the time that its requests take is long. Half as high a rate again would make the run at most a twelfth shorter."""
+    return sum(run.arriving for run in runs) < BURST * len(runs)
+
+
+def _arriving(rows: Sequence[RequestFacts], length_s: float) -> float:
+    times = [row.scheduled_s for row in rows if row.is_due_by_plan]
+    return (max(times) - min(times)) / length_s if times and length_s else 0.0
 
 
 def price_per_hour(fleet: FleetSpec) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baton.core.metrics.intervals import Estimate, estimate
+from baton.core.metrics.intervals import ZERO_TO_ONE, Estimate, Range, estimate, range_of
 from baton.core.sim.study.measured import DUE, GOOD, SHARE, Measured
 
 
@@ -19,19 +19,23 @@ def figure(runs: Sequence[Measured], name: str) -> Estimate | None:
     values = [value for value in found if value is not None]
     if not values or len(values) < len(found):
         return None
-    if name in (GOOD, SHARE):
-        return _over(_parts(runs, 1.0 if name == SHARE else _due(runs)), len(runs))
+    if name == SHARE:
+        return _over(_parts(runs, 1.0), len(runs), ZERO_TO_ONE)
+    if name == GOOD:
+        return _over(_parts(runs, _due(runs)), len(runs), Range(0.0, _due(runs)))
     if len(values) > 1:
-        return estimate(values)
+        return estimate(values, range_of(name))
     return runs[0].within.get(name) or estimate(values)
 
 
 def good_difference(first: Sequence[Measured], second: Sequence[Measured]) -> Estimate | None:
-    """Of `GOOD`, first − second; run i of both had one seed. None where a run does not have it."""
+    """Of `GOOD`, first − second; run i of both had one seed. None where a run does not have it. It is at most what was
+    due for one, all of it good, while nothing was for the other."""
     if not all(GOOD in run.figures for run in (*first, *second)):
         return None
-    parts = zip(_parts(first, _due(first)), _parts(second, _due(second)), strict=True)
-    return _over([a - b for a, b in parts], len(first))
+    most, least = _due(first), _due(second)
+    parts = zip(_parts(first, most), _parts(second, least), strict=True)
+    return _over([a - b for a, b in parts], len(first), Range(-least, most))
 
 
 def _due(runs: Sequence[Measured]) -> float:
@@ -45,6 +49,6 @@ def _parts(runs: Sequence[Measured], factor: float) -> list[float]:
     return [run.figures[SHARE] * factor for run in runs]
 
 
-def _over(values: Sequence[float], num_runs: int) -> Estimate:
-    found = estimate(values)
+def _over(values: Sequence[float], num_runs: int, within: Range) -> Estimate:
+    found = estimate(values, within)
     return Estimate(value=found.value, low=found.low, high=found.high, num_runs=num_runs)

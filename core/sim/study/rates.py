@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 from baton.core.errors import ServingError
 
@@ -14,8 +15,16 @@ EASY, LOST = 0.99, 0.5  #: shares of good requests: all is well, and far past wh
 MOST_UP, MOST_DOWN = 12, 3  #: doublings, and quarterings where light load is not light enough
 DIGITS = 3
 
-#: gives rates to run, takes the shares of good requests that each deployment had there
-Search = Generator[float, Sequence[float], tuple[float, ...]]
+
+class Seen(NamedTuple):
+    """At one rate."""
+
+    shares: Sequence[float]  #: of good requests, of each deployment
+    is_burst: bool = False  #: the load is too small for a higher rate
+
+
+#: gives rates to run, takes what was seen there
+Search = Generator[float, Seen, tuple[float, ...]]
 
 
 class BadRates(ServingError):
@@ -50,24 +59,29 @@ def _span(text: str) -> list[float]:
 
 
 def find_rates(light: float) -> Search:
-    """From `light` down until all is well for both, and up by doubling until neither serves half of the requests well;
-    then `NUM_RATES` in even ratios from the last rate at which all was well on, or from the lightest."""
+    """From `light` down until all is well for both, and up by doubling until neither serves half of the requests well,
+    or the load comes as one burst; then `NUM_RATES` in even ratios from the last rate at which all was well on, or from
+    the lightest."""
     rate = rounded(light)
-    shares = yield rate
+    seen = yield rate
     for _ in range(MOST_DOWN):
-        if min(shares) >= EASY:
+        if min(seen.shares) >= EASY:
             break
         rate = rounded(rate / 4)
-        shares = yield rate
+        seen = yield rate
     low = lightest = rate
     for _ in range(MOST_UP):
-        if max(shares) < LOST:
+        if _is_over(seen):
             break
         rate = rounded(rate * 2)
-        shares = yield rate
-        if min(shares) >= EASY:
+        seen = yield rate
+        if min(seen.shares) >= EASY:
             low = rate
-    return between(low if max(shares) < LOST else lightest, rate)
+    return between(low if _is_over(seen) and low < rate else lightest, rate)
+
+
+def _is_over(seen: Seen) -> bool:
+    return max(seen.shares) < LOST or seen.is_burst
 
 
 def between(low: float, high: float, count: int = NUM_RATES) -> tuple[float, ...]:

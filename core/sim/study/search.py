@@ -8,9 +8,11 @@ what differs between two is theirs.
 2. The best `NUM_FINALISTS` are brought to within one step, with all seeds.
 3. Knobs: each value of each knob challenges its topology's best at the first rate which that does not hold. Who holds
    it is brought to within one step, the best of them is the topology's new best, and the others challenge that one.
-4. The best of each topology is run at lower rates too: what it gives there is its part of the frontier.
+4. The best of each topology is run at lower rates too: what it gives there is its part of the frontier. Where it does
+   not hold one of them, shares are not monotone in the rate: it is brought to within one step below that one.
 
-The search ends earlier when the runs that it may use are used up.
+The search ends earlier when the runs that it may use are used up. No rate is tried above one that is held while the
+load comes as one burst (`is_burst`): it is too small to tell of a higher one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from baton.core.sim.study.candidates import Candidate
-from baton.core.sim.study.measured import SHARE, Measured
+from baton.core.sim.study.measured import SHARE, Measured, is_burst
 from baton.core.sim.study.rates import rounded
 from baton.core.sim.study.verdict import KEPT_SHARE
 
@@ -70,6 +72,7 @@ class Search:
         self.brackets = {Candidate(topology): Bracket() for topology in topologies}
         self.stage = "topologies"  #: what it is at
         self.is_out_of_runs = False
+        self._top = MOST  #: the highest step that is tried
         self._light = light
         self._seeds = seeds
         self._knobs = knobs
@@ -97,7 +100,7 @@ class Search:
             self.stage = "knobs"
             yield from self._challenge(finalists)
             self.stage = "frontier"
-            yield from self._try([(best, step) for best in self.finalists() for step in self._below(best)], self._seeds)
+            yield from self._look_below()
         except OutOfRuns:
             self.is_out_of_runs = True
 
@@ -111,6 +114,24 @@ class Search:
         """The lowest step that it was tried at and does not hold."""
         steps = {ask.step for ask in self.results if ask.candidate == candidate}
         return min((step for step in steps if not self._holds(candidate, step)), default=None)
+
+    def holds_again(self, candidate: Candidate) -> list[int]:
+        """Steps that it holds, with all seeds, above the lowest that it does not: shares do not fall evenly then."""
+        lost = self.lost(candidate)
+        if lost is None:
+            return []
+        steps = {ask.step for ask in self.results if ask.candidate == candidate and ask.step > lost}
+        return sorted(step for step in steps if self._is_whole(candidate, step) and self._holds(candidate, step))
+
+    def is_unbounded(self, candidate: Candidate) -> bool:
+        """Whether it holds the highest rate of which the load tells anything."""
+        held = self.held(candidate)
+        return held is not None and held >= self._top and self.lost(candidate) is None
+
+    def is_within_step(self, candidate: Candidate) -> bool:
+        """Whether the first rate that it does not hold is the one after the last that it holds."""
+        held, lost = self.held(candidate), self.lost(candidate)
+        return held is not None and lost is not None and lost - held == 1
 
     def is_sure(self, candidate: Candidate) -> bool:
         """Whether what it holds was run with all seeds."""
@@ -148,10 +169,15 @@ class Search:
             raise OutOfRuns
         if missing:
             self.results.update(zip(missing, (yield missing), strict=True))
+            self._top = min([self._top, *(step for each, step in wanted if self._is_burst(each, step))])
 
     def _holds(self, candidate: Candidate, step: int) -> bool:
         share = self.share(candidate, step)
         return share is not None and share >= KEPT_SHARE
+
+    def _is_burst(self, candidate: Candidate, step: int) -> bool:
+        """Whether it holds a rate beyond which the load tells nothing."""
+        return self._holds(candidate, step) and is_burst(self.runs(candidate, step))
 
     def _is_whole(self, candidate: Candidate, step: int) -> bool:
         """Whether it was run with all seeds there."""
@@ -171,7 +197,7 @@ class Search:
                 else:
                     self.brackets[candidate] = Bracket(low, step)
                     after = step - CLIMB if low is None else None
-                if after is not None and LEAST <= after <= MOST:
+                if after is not None and LEAST <= after <= self._top:
                     going[candidate] = after
             at = going
 
@@ -183,7 +209,7 @@ class Search:
                 low, high = self.brackets[candidate]
                 if self._holds(candidate, step):
                     is_above = high is None or step >= high
-                    self.brackets[candidate] = Bracket(step, min(step + CLIMB, MOST) if is_above else high)
+                    self.brackets[candidate] = Bracket(step, self._above(step) if is_above else high)
                 else:
                     is_below = low is None or step <= low
                     below = step - CLIMB if step - CLIMB >= LEAST else None
@@ -192,19 +218,45 @@ class Search:
     def _next(self, candidate: Candidate) -> int | None:
         """The step that tells most of a bracket; None where there is nothing more to tell."""
         low, high = self.brackets[candidate]
-        if low is None or high is None:
+        if low is None:
             return None
         if not self._is_whole(candidate, low):
             return low
+        if high is None:
+            return None
         if high - low > 1:
             return (low + high) // 2
         return None if self._is_whole(candidate, high) else high
 
+    def _above(self, step: int) -> int | None:
+        """What is taken not to be held where `step` is; None where nothing above it is tried."""
+        return min(step + CLIMB, self._top) if step < self._top else None
+
+    # ---- lower rates
+
+    def _look_below(self) -> Runs:
+        num_known = -1
+        while num_known < len(self.results):
+            num_known = len(self.results)
+            bests = self.finalists()
+            yield from self._try([(best, step) for best in bests for step in self._below(best)], self._seeds)
+            open_ones = [best for best in bests if self.lost(best) is not None and not self.is_within_step(best)]
+            for best in open_ones:
+                self.brackets[best] = self._open(best)
+            yield from self._settle(open_ones)
+
+    def _open(self, candidate: Candidate) -> Bracket:
+        held, lost = self.held(candidate), self.lost(candidate)
+        assert lost is not None
+        if held is not None:
+            return Bracket(held, lost)
+        return Bracket(lost - CLIMB if lost - CLIMB >= LEAST else None, lost)
+
     # ---- knobs
 
     def _challenge(self, bests: Sequence[Candidate]) -> Runs:
-        going = [best for best in bests if self.brackets[best].high is not None]
-        while going:
+        going = list(bests)
+        while going := [best for best in going if self.brackets[best].high is not None]:
             fields = {best: self._challengers(best) for best in going}
             wanted = [(each, self._first_lost(best)) for best in going for each in fields[best]]
             yield from self._try(wanted, self._seeds)
@@ -213,15 +265,19 @@ class Search:
                 step = self._first_lost(best)
                 for each in fields[best]:
                     holds = self._holds(each, step)
-                    self.brackets[each] = Bracket(step, min(step + CLIMB, MOST)) if holds else Bracket(None, step)
+                    self.brackets[each] = Bracket(step, self._above(step)) if holds else Bracket(None, step)
                     winners += [each] if holds else []
             yield from self._settle(winners)
             going = [
                 found[0]
                 for best in going
                 if (found := self._best([each for each in fields[best] if each in winners]))
-                and (self.held(found[0]) or LEAST) > (self.held(best) or LEAST)
+                and self._height(found[0]) > self._height(best)
             ]
+
+    def _height(self, candidate: Candidate) -> float:
+        held = self.held(candidate)
+        return float("-inf") if held is None else held
 
     def _first_lost(self, best: Candidate) -> int:
         high = self.brackets[best].high

@@ -31,10 +31,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def with_interval(found: Estimate | None, factor: float = 1.0, sign: str = " ± ") -> str:
-    """`3.92 ± 0.11`; the value alone where nothing tells its spread."""
+    """`3.92 ± 0.11`; `3.92 (0 to 8.1)` where the interval is not even around it; the value alone where nothing tells
+    its spread."""
     if found is None:
         return NONE
+    value = number(found.value * factor)
     if found.low is None or found.high is None:
-        return number(found.value * factor)
+        return value
+    if not found.is_even:
+        return f"{value} ({number(found.low * factor)} to {number(found.high * factor)})"
     half = (found.high - found.low) / 2 * factor
-    return f"{number(found.value * factor)}{sign}{float(f'{half:.2g}'):g}"
+    return f"{value}{sign}{float(f'{half:.2g}'):g}"

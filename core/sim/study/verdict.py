@@ -11,7 +11,8 @@ from baton.core.metrics.goodput import Slo
 from baton.core.sim.study.crossing import Better, Crossing, Point, Region, crossings, regions
 from baton.core.sim.study.measured import GOOD, SHARE, Measured
 from baton.core.sim.study.pairs import figure, good_difference
-from baton.core.sim.study.reasons import Side, reason
+from baton.core.sim.study.reasons import reason
+from baton.core.sim.study.sides import Side
 from baton.core.sim.study.texts import number, percent, with_interval
 
 KEPT_SHARE = 0.9  #: a load is held while so many of its requests are good
@@ -24,6 +25,15 @@ class AtRate(NamedTuple):
     rate: float
     first: Sequence[Measured]
     second: Sequence[Measured]
+
+
+class Held(NamedTuple):
+    """Up to where a deployment serves enough of the requests well, of the rates that were measured."""
+
+    last: float | None  #: the highest one below which none was lost; None: the first was
+    lost: float | None  #: the lowest that it does not hold; None: it holds all
+    between: float | None  #: where it would be if the share were linear between the two
+    again: tuple[float, ...] = ()  #: rates above `lost` that it holds
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,23 +83,23 @@ def judge(found: Sequence[AtRate], named: Named, slo: Slo) -> Verdict:
         for area in decided
         if area is not main
     ]
-    parts += [f"they cross at {_crossing(turn)} {named.unit}" for turn in turns]
+    parts += [_turn(turn, named) for turn in turns]
     even = [_range(area, named) for area in areas if area.better is Better.NEITHER]
     if even:
         parts.append(f"no difference beyond noise {' and '.join(even)}")
     return Verdict(sentence="; ".join(parts) + ".", reason=why, better=better, crossings=tuple(turns))
 
 
-def held_rate(rates: Sequence[float], shares: Sequence[float], least: float = KEPT_SHARE) -> float | None:
-    """The rate up to which at least so many of the requests are good, linear between the two rates around it; None if
-    it is above all or below all that were measured."""
-    for index, share in enumerate(shares):
-        if share < least:
-            if not index:
-                return None
-            part = (shares[index - 1] - least) / (shares[index - 1] - share)
-            return rates[index - 1] + part * (rates[index] - rates[index - 1])
-    return None
+def held(rates: Sequence[float], shares: Sequence[float], least: float = KEPT_SHARE) -> Held:
+    """Of rates that ascend, and the share of good requests at each."""
+    lost = next((index for index, share in enumerate(shares) if share < least), None)
+    if lost is None:
+        return Held(rates[-1], None, None)
+    again = tuple(rate for rate, share in zip(rates[lost:], shares[lost:], strict=True) if share >= least)
+    if not lost:
+        return Held(None, rates[0], None, again)
+    part = (shares[lost - 1] - least) / (shares[lost - 1] - shares[lost])
+    return Held(rates[lost - 1], rates[lost], rates[lost - 1] + part * (rates[lost] - rates[lost - 1]), again)
 
 
 def _no_difference(found: Sequence[AtRate], points: Sequence[Point], named: Named) -> str:
@@ -103,9 +113,12 @@ def _no_difference(found: Sequence[AtRate], points: Sequence[Point], named: Name
     if not points:
         return f"{text}."
     largest = max(points, key=_part)
-    told = with_interval(largest.difference)
-    where = "" if len(points) == 1 else f" (largest at {number(largest.rate)})"
-    return f"{text}: {told} good requests/s of {number(largest.scale)}{where}."
+    told = f"{with_interval(largest.difference)} good requests/s of {number(largest.scale)}"
+    told += "" if len(points) == 1 else f" (largest at {number(largest.rate)})"
+    if all(each.difference.low is None for each in points):
+        both = f"{named.first} and {named.second} cannot be told apart {where}"
+        return f"{both}: one run of few requests does not tell what is noise; the difference is {told}."
+    return f"{text}: {told}."
 
 
 def _part(of: Point) -> float:
@@ -128,8 +141,9 @@ def _by_how_much(at: AtRate, area: Region) -> str:
     return f"up to {percent(ratio - 1)} more ({told})" if ratio < 2 else f"up to {number(ratio)} times as many ({told})"
 
 
-def _crossing(turn: Crossing) -> str:
-    return f"{number(turn.rate)} ({number(turn.low)} to {number(turn.high)})"
+def _turn(turn: Crossing, named: Named) -> str:
+    where = f"{number(turn.rate)} ({number(turn.low)} to {number(turn.high)}) {named.unit}"
+    return f"they cross at {where}, interpolated between {number(turn.begin)} and {number(turn.end)}"
 
 
 def _range(area: Region, named: Named) -> str:

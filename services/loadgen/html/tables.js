@@ -73,6 +73,9 @@ function allFigures({ report: { summary } }) {
     distributionTable("Distributions", entries), table("Of the run", columns, singles(summary), "stacked singles"));
 }
 
+// Whether one number after ± tells an interval: at an end of what a figure can be it is uneven.
+const isEven = (value, low, high) => isNumber(low) && value && Math.abs(high + low - 2 * value) <= 1e-6 * (high - low) + 1e-9 * Math.abs(value);
+
 // Over the seeds of several runs, or of the parts of one.
 function intervals({ report: { intervals: found } }) {
   const entries = Object.entries(found || {});
@@ -81,7 +84,7 @@ function intervals({ report: { intervals: found } }) {
   const columns = [{ title: "figure" }, { title: runs > 1 ? "mean" : "value", isNumber: true }, { title: "from", isNumber: true }, { title: "to", isNumber: true }, { title: "±", isNumber: true }];
   const row = ([name, { value, low, high }]) => {
     const write = /^(ttft|tpot|itl|e2e)_s/.test(name) ? (seconds) => time(seconds, 4) : (plain) => number(plain, 4);
-    return [h("code", {}, name), write(value), write(low), write(high), isNumber(low) && value ? plusMinus((high - low) / 2 / Math.abs(value)) : NONE];
+    return [h("code", {}, name), write(value), write(low), write(high), isEven(value, low, high) ? plusMinus((high - low) / 2 / Math.abs(value)) : NONE];
   };
   const note = runs > 1 ? `95 % confidence intervals of the mean over ${runs} runs with a seed of their own each, by Student’s t; all else on this page is of the first.`
     : "95 % confidence intervals by the spread among ten parts of this run, one after the other.";

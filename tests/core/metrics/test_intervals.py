@@ -7,11 +7,15 @@ import pytest
 
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.intervals import (
+    NOT_NEGATIVE,
     NUM_BATCHES,
+    ZERO_TO_ONE,
     Estimate,
+    caution,
     estimate,
     headline,
     over_runs,
+    range_of,
     student_t,
     within_run,
 )
@@ -47,6 +51,40 @@ def test_one_run_has_no_interval_and_none_is_an_error():
         estimate([])
     with pytest.raises(ValueError, match="no spread"):
         student_t(1)
+
+
+def test_no_interval_reaches_beyond_what_its_figure_can_be():
+    assert estimate([0.2, 0.9]).low < 0 < 1 < estimate([0.2, 0.9]).high
+    bounded = estimate([0.2, 0.9], ZERO_TO_ONE)
+    assert (bounded.value, bounded.low, bounded.high) == (pytest.approx(0.55), 0.0, 1.0)
+    assert bounded.is_even is False
+    assert bounded.half_share is None  # one number after ± would be none of both sides
+    assert estimate([1.0, 2.0], NOT_NEGATIVE).low == 0.0
+    assert estimate([1.0, 2.0], NOT_NEGATIVE).high == estimate([1.0, 2.0]).high
+    assert estimate([5.0, 5.1], NOT_NEGATIVE) == estimate([5.0, 5.1])
+    assert estimate([5.0, 5.1]).is_even
+    assert not Estimate(value=1.0).is_even
+
+
+def test_figures_of_two_runs_are_bounded_by_what_they_are():
+    runs = [{"ttft_s.p99": 0.1, "goodput.share": 0.2, "prefix_hit_rate": 1.0, "requests_per_s": 0.5},
+            {"ttft_s.p99": 0.9, "goodput.share": 0.9, "prefix_hit_rate": 0.8, "requests_per_s": 9.0}]  # fmt: skip
+    found = over_runs(runs)
+    assert all(each.low is not None and each.low >= 0.0 for each in found.values())
+    assert found["goodput.share"].high == found["prefix_hit_rate"].high == 1.0
+    assert found["ttft_s.p99"].high > 1.0
+    assert range_of("goodput.good_per_s") == range_of("executor_s_per_1000_good_tokens") == NOT_NEGATIVE
+
+
+def test_within_a_run_no_time_is_negative():
+    rows = [answer([(0.001 if index < 90 else 50.0, 1)]) for index in range(100)]
+    found = within_run(renumbered(rows))["ttft_s.p50"]
+    assert (found.value, found.low) == (0.001, 0.0)
+
+
+def test_of_two_runs_it_is_said_that_they_tell_little():
+    assert "2 runs tell little" in caution(2)
+    assert caution(1) == caution(3) == ""
 
 
 def test_intervals_over_runs_hold_the_truth_as_often_as_they_say():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 
 import msgspec
+import pytest
 from rich.console import Console
+from rich.table import Table
 
 from baton.core.metrics.compare import RunFiles, compare
 from baton.core.metrics.facts import Failure, Phase
 from baton.services.loadgen.bench_settings import RunSettings
-from baton.services.loadgen.console import show_comparison, show_report
+from baton.services.loadgen.console import show_comparison, show_report, show_table
 from baton.services.loadgen.live import LiveView
 from baton.services.loadgen.results import Measured, make_report
 from baton.services.loadgen.server_metrics import Sample
@@ -71,6 +73,27 @@ def test_names_of_others_are_no_markup_and_long_lines_are_not_folded() -> None:
 
 def test_an_objective_is_shown_with_its_share() -> None:
     assert "share that kept the SLO 100.0%, per s 1.00" in shown(measured(text="a"), slo="ttft=0.5s")
+
+
+HEADS = ("× the trace's speed", "2P2D", "executor seconds", "better or not")
+CELLS = ("1.25", "1.0123±0.0076", "1,931 (0 to 11,633)", "neither_of_them_at_this_rate")
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 80, 200])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_no_figure_of_a_table_is_ever_cut(width: int, is_terminal: bool) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=is_terminal, color_system=None)
+    table = Table()
+    for head in HEADS:
+        table.add_column(head, justify="right")
+    table.add_row(*CELLS)
+    show_table(table, console)
+    text = file.getvalue()
+    assert "…" not in text
+    assert all(word in text for cell in (*HEADS, *CELLS) for word in cell.split())
+    if not is_terminal:
+        assert any(all(cell in line for cell in CELLS) for line in text.splitlines())
 
 
 def test_a_comparison_has_the_difference_and_what_is_not_alike() -> None:

@@ -45,16 +45,24 @@ def test_pd_wins_where_prompts_would_hold_up_answers(tmp_path: Path, capsys: pyt
     out = capsys.readouterr().out
     assert verdict["sentence"] in out
     assert "executor s" in out
+    assert "…" not in out
+    assert "2 seeds: 95 % intervals are over them (2 runs tell little" in out
+    assert found["settings"][0]["topology"] == "1P1D"
+    assert not any(name == "load.rate" for settings in found["settings"] for name in settings)
     with (tmp_path / "compare.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["deployment"] for row in rows} == {"1P1D", "2U"}
+    assert all(float(row["low"]) >= 0.0 for row in rows)
+    assert all(float(row["high"]) <= 1.0 for row in rows if row["figure"] == "share")
+    shown = {figure: row for row in rows if (figure := row["figure"]) and row["deployment"] == "2U"}
+    assert float(shown["share"]["high"]) > float(shown["share"]["value"])  # two seeds are far apart
     assert {float(row["rate"]) for row in rows} == {1.0, 4.0}
     assert {"good_per_s", "share", "ttft_s.p99", "itl_s.p50"} <= {row["figure"] for row in rows}
     assert (tmp_path / "compare.html").read_text().startswith("<!doctype html>")
 
 
 def test_rates_are_found_and_the_same_with_more_processes(tmp_path: Path) -> None:
-    load = ("--synthetic", "num_requests=8 input_tokens=200 output_tokens=6", "--slo", "ttft=100ms")
+    load = ("--synthetic", "num_requests=24 input_tokens=200 output_tokens=6", "--slo", "ttft=100ms")
     for name, jobs in (("a", "1"), ("b", "2")):
         arguments = ["--topology", "1P1D", *A100, *load, "--seeds", "1", "--jobs", jobs]
         assert main([*arguments, "--out", str(tmp_path / name)]) == 0
@@ -76,6 +84,21 @@ def test_a_trace_is_varied_in_its_speed(tmp_path: Path) -> None:
     assert found["rate_unit"] == "× the trace's speed"
     assert found["seeds"] == [0]
     assert found["points"][0]["first"]["figures"]["good_per_s"]["low"] is not None
+
+
+def test_up_to_which_rate_is_told_of_measured_rates(capsys: pytest.CaptureFixture[str]) -> None:
+    """Twelve prompts of 59 ms on one executor, the last of which waits too long when they come at once."""
+    load = ("--synthetic", "num_requests=12 input_tokens=400 output_tokens=2", "--slo", "ttft=250ms", "--seeds", "1")
+    assert main(["--topology", "1P1D", *A100, *load, "--rates", "2,200", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "are good up to 2 and not at 200 requests/s (with a straight line between the two: up to " in out
+
+
+def test_a_load_that_is_too_small_for_a_rate_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ("--synthetic", "num_requests=4 input_tokens=200 output_tokens=30", "--slo", "ttft=5s", "--seeds", "1")
+    assert main(["--topology", "1P1D", *A100, *load, "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "requests/s it comes as one burst, within a quarter of the run: it is too small to tell" in out
 
 
 def test_replicas_are_plain_unless_the_scenario_says_otherwise() -> None:
@@ -103,7 +126,9 @@ LOAD = ("--synthetic", "num_requests=8 input_tokens=64 output_tokens=4", *SLO)
         (["--topology", "1P1D", *A100, *LOAD, "--against", "1P1D"], "--against 1P1D"),
         (["--topology", "1P1D", *A100, *LOAD, "--rates", "8:1:2x"], "rates: '8:1:2x'"),
         (["--topology", "1P1D", *A100, *LOAD, "--seeds", "1000"], "--seeds 1000"),
+        (["--topology", "1P1D", *A100, *LOAD, "--seeds", "0"], "--seeds 0: from 1 to 100"),
         (["--topology", "1P1D", *A100, *LOAD, "--jobs", "-1"], "--jobs -1"),
+        (["--topology", "1P1D", *A100, *LOAD, "--jobs", "0"], "--jobs 0: from 1 to 256"),
         (["--topology", "1P1D", *A100, *LOAD, "--set", "decode.num_slot=3"], "is num_slots meant"),
         (
             ["--topology", "1P1D", *A100, *SLO, "--synthetic", "concurrency=4 num_requests=9"],

@@ -54,7 +54,13 @@ def test_intervals_are_on_the_terminal_in_the_table_and_on_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = run(tmp_path / "a", "--seeds", "2")
-    assert "95 % intervals over 2 seeds" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "95 % intervals over 2 seeds" in out
+    assert "2 runs tell little" in out
+    assert any("2 runs tell little" in warning for warning in report.warnings)
+    assert all(each.low is not None and each.low >= 0.0 for each in report.intervals.values())
+    assert report.intervals["goodput.share"].high is not None
+    assert report.intervals["goodput.share"].high <= 1.0
     with (tmp_path / "a" / "summary.csv").open(newline="") as lines:
         found = {(row["figure"], row["statistic"]): row["value"] for row in csv.DictReader(lines)}
     assert float(found["ttft_s.p95", "low"]) == report.intervals["ttft_s.p95"].low

@@ -51,7 +51,25 @@ def test_the_recommended_settings_hold_a_rate_and_are_read_by_every_process(
         goods, times = [each["good_per_s"] for each in points], [each["latency_s"] for each in points]
         assert goods == sorted(goods)
         assert times == sorted(times)
-    assert "Goodput against TTFT p99" in (tmp_path / "tune.html").read_text()
+    page = (tmp_path / "tune.html").read_text()
+    assert "Goodput against TTFT p99" in page
+    assert f'["topology","{found["best"]["topology"]}"]' in page
+    assert found["settings"]["topology"] == found["best"]["topology"]
+    assert "load.rate" not in found["settings"]
+
+
+def test_a_load_that_is_too_small_to_find_a_limit_is_told(tmp_path: Path) -> None:
+    """Four requests keep the SLO however fast they come: no rate above that of one burst is asked for, or told."""
+    load = ("--synthetic", "num_requests=4 input_tokens=200 output_tokens=30", "--slo", "ttft=5s")
+    told = ["--executors", "2", *A100, *load, "--seeds", "2", "--jobs", "1", "--knobs", "", "--out", str(tmp_path)]
+    assert main(told) == 0
+    found = json.loads((tmp_path / "tune.json").read_text())
+    assert "the load is too small to find the limit of 1P1D and 2U" in found["sentence"]
+    assert "which of them serves more" in found["sentence"]
+    assert all(each["is_load_too_small"] and each["fails_at"] is None for each in found["candidates"])
+    rates = sorted({point["rate"] for each in found["candidates"] for point in each["points"]})
+    assert rates[-1] < 20 * rates[0]
+    assert "within 5 %" not in (tmp_path / "tune.html").read_text()
 
 
 def test_the_same_seed_finds_the_same_with_more_processes(tmp_path: Path) -> None:
@@ -115,6 +133,8 @@ def test_every_knob_of_a_fleet_that_differs_is_in_its_settings() -> None:
     [
         (["--executors", "0", *A100, *LOAD], "--executors 0"),
         (["--executors", "2", *A100, *LOAD, "--budget", "0"], "--budget 0"),
+        (["--executors", "2", *A100, *LOAD, "--seeds", "0"], "--seeds 0: from 1 to 100"),
+        (["--executors", "2", *A100, *LOAD, "--jobs", "0"], "--jobs 0: from 1 to 256"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.num_slots"], "knobs: 'decode.num_slots'"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.slots=3"], "there is no such knob"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "scheduler.placement=best"], "'best' is none of"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from baton.core.sim.study.rates import MAX_RATES, NUM_RATES, BadRates, find_rates, parse_rates
+from baton.core.sim.study.rates import MAX_RATES, NUM_RATES, BadRates, Seen, find_rates, parse_rates
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,16 @@ def test_what_names_no_rates_is_told(text: str) -> None:
         parse_rates(text)
 
 
-def searched(light: float, shares: Callable[[float], tuple[float, float]]) -> tuple[list[float], tuple[float, ...]]:
-    """What was asked for, and what was found."""
+def searched(
+    light: float, shares: Callable[[float], tuple[float, float]], burst: float = 1e9
+) -> tuple[list[float], tuple[float, ...]]:
+    """What was asked for, and what was found. The load is too small from the rate `burst` on."""
     search, asked = find_rates(light), []
     rate = next(search)
     while True:
         asked.append(rate)
         try:
-            rate = search.send(shares(rate))
+            rate = search.send(Seen(shares(rate), rate >= burst))
         except StopIteration as found:
             return asked, found.value
 
@@ -71,3 +73,12 @@ def test_a_search_ends_where_nothing_is_ever_served_well_or_always() -> None:
     asked, rates = searched(1.0, lambda rate: (1.0, 1.0))
     assert len(asked) == 13
     assert (rates[0], rates[-1], len(rates)) == (1.0, 4080.0, NUM_RATES)
+
+
+def test_a_search_ends_where_the_load_comes_as_one_burst() -> None:
+    asked, rates = searched(1.0, lambda rate: (1.0, 1.0), burst=6.0)
+    assert asked == [1.0, 2.0, 4.0, 8.0]
+    assert (rates[0], rates[-1], len(rates)) == (1.0, 8.0, NUM_RATES)
+    asked, rates = searched(1.0, lambda rate: (1.0, knee(2.5, rate)), burst=6.0)
+    assert (asked[-1], rates[0], rates[-1]) == (8.0, 2.0, 8.0)
+    assert searched(1.0, lambda rate: (1.0, 1.0), burst=0.5) == ([1.0], (1.0,))

@@ -8,6 +8,7 @@ import pytest
 
 from baton.core.sim.study.candidates import BadKnobs, Candidate, parse_knobs, topologies
 from baton.core.sim.study.frontier import Tradeoff, frontier
+from baton.core.sim.study.measured import Measured
 from baton.core.sim.study.search import STEP, Ask, Search
 from tests.core.sim.study.made_up import run
 
@@ -127,6 +128,81 @@ def test_seeds_that_disagree_are_judged_together() -> None:
         except StopIteration:
             break
     assert best_rate(search) == pytest.approx(3.9, rel=0.06)
+
+
+def answered(search: Search, answer: Callable[[Ask], Measured]) -> Search:
+    steps = search.run()
+    asked = next(steps)
+    while True:
+        try:
+            asked = steps.send([answer(ask) for ask in asked])
+        except StopIteration:
+            return search
+
+
+def test_a_share_that_is_not_monotone_is_told_and_brought_to_within_a_step() -> None:
+    """A hole from 5.1 to 5.4 within what is held, which only the rates below the best one meet."""
+    best = Candidate("2U")
+
+    def answer(ask: Ask) -> Measured:
+        rate = search.rate(ask.step)
+        return run(1.0 if rate <= 8.0 and not 5.1 <= rate <= 5.4 else 0.5)
+
+    search = Search(["2U"], {}, lambda each: each, 1.0, [0, 1], 1000)
+    answered(search, answer)
+    lost = search.lost(best)
+    assert lost is not None
+    assert 5.1 <= search.rate(lost) <= 5.4
+    assert search.is_within_step(best)
+    again = [search.rate(step) for step in search.holds_again(best)]
+    assert 5.4 < min(again) < max(again) <= 8.0
+    assert max(again) > 7.6
+    assert not search.is_unbounded(best)
+
+
+def test_what_fails_at_lower_rates_alone_is_looked_for_below_them() -> None:
+    best = Candidate("2U")
+
+    def answer(ask: Ask) -> Measured:
+        return run(1.0 if search.rate(ask.step) <= 0.2 or 0.9 <= search.rate(ask.step) <= 1.1 else 0.5)
+
+    search = Search(["2U"], {}, lambda each: each, 1.0, [0], 1000)
+    answered(search, answer)
+    assert best_rate(search) == pytest.approx(0.2, rel=0.06)
+    assert search.is_within_step(best)
+    assert search.holds_again(best)
+
+
+def test_no_rate_is_tried_above_one_at_which_the_load_is_a_burst() -> None:
+    """1P1D would hold everything; 2U fails before the load is one burst."""
+    limits = {"1P1D": 1e9, "2U": 2.0}
+
+    def answer(ask: Ask) -> Measured:
+        rate = search.rate(ask.step)
+        return run(1.0 if rate <= limits[ask.candidate.topology] else 0.5, arriving=1 / (1 + rate))
+
+    search = Search(["1P1D", "2U"], {"decode.num_slots": ("8",)}, lambda each: each, 1.0, [0, 1], 1000)
+    answered(search, answer)
+    assert max(search.rate(ask.step) for ask in search.results) == pytest.approx(STEP**24, rel=0.01)  # 3.2 > 3 > 2.2
+    first, second = search.finalists()
+    assert (first, second) == (Candidate("1P1D"), Candidate("2U"))
+    assert search.is_unbounded(first)
+    assert search.is_sure(first)
+    assert not search.is_unbounded(second)
+    assert search.is_within_step(second)
+
+
+def test_a_knob_that_holds_all_that_the_load_tells_of_ends_the_search() -> None:
+    def answer(ask: Ask) -> Measured:
+        rate = search.rate(ask.step)
+        return run(1.0 if rate <= (1e9 if ask.candidate.knobs else 2.0) else 0.5, arriving=1 / (1 + rate))
+
+    knobs = {"unified.num_slots": ("8", "9")}
+    search = Search(["2U"], knobs, lambda each: each, 1.0, [0], 1000)
+    answered(search, answer)
+    assert search.is_unbounded(search.finalists()[0])
+    assert search.finalists()[0].knobs
+    assert best_rate(search) < 5.0
 
 
 @pytest.mark.parametrize(
