@@ -180,3 +180,8 @@ def streamed(events: Iterable[Step]) -> list[Step]:
 
 def models(*names: str) -> bytes:
     return whole("200 OK", {"object": "list", "data": [{"id": name} for name in names]})
+
+
+def answering(steps: Callable[[Asked], Iterable[Step]]) -> Callable[[Asked], Iterable[Step]]:
+    """What a chat is answered with; the model's name is m."""
+    return lambda asked: [models("m")] if asked.method == "GET" else steps(asked)

@@ -26,11 +26,11 @@ from tests.support.stub_server import (
     Step,
     StubServer,
     Until,
+    answering,
     chat_event,
     chunked,
     event,
     good_stream,
-    models,
     streamed,
     usage_event,
     whole,
@@ -48,11 +48,6 @@ FAULTS: dict[str, tuple[Failure, list[Step]]] = {
     "empty": (Failure.EMPTY, [whole("200 OK", b"", "text/event-stream")]),
     "lost": (Failure.LOST, [STREAM_HEAD, chunked(chat_event("a")), Close()]),
 }
-
-
-def answering(steps: Callable[[Asked], Iterable[Step]]) -> Callable[[Asked], Iterable[Step]]:
-    """What a chat is answered with; the model's name is m."""
-    return lambda asked: [models("m")] if asked.method == "GET" else steps(asked)
 
 
 def every_fifth(fault: list[Step]) -> Callable[[Asked], Iterable[Step]]:
@@ -296,32 +291,6 @@ async def test_a_ctrl_c_before_anything_was_sent_is_one_line(tmp_path: Path) -> 
         process.send_signal(signal.SIGINT)
         ran = await finished(process, tmp_path / "out")
     assert (ran.code, ran.out, ran.err) == (130, "", "baton bench: interrupted before anything was measured\n")
-
-
-async def test_a_folder_that_a_run_is_writing_to_is_not_taken_by_another(tmp_path: Path) -> None:
-    never = asyncio.Event()
-    async with StubServer(answering(lambda asked: [Until(never)])) as server:
-        process = await start_bench("--url", server.url, "--out", str(tmp_path / "out"), *LOAD)
-        async with server.opened:
-            await server.opened.wait_for(lambda: server.num_open >= 4)
-        second = await bench(server.url, tmp_path / "out", *LOAD)
-        process.send_signal(signal.SIGINT)
-        first = await finished(process, tmp_path / "out")
-    assert (second.code, second.out) == (2, "")
-    assert second.err == f"baton bench: --out: another run is writing to {tmp_path / 'out'}\n"
-    assert first.code == 130
-    assert first.report().summary.counts.planned == 20
-
-
-async def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
-    async with StubServer(answering(lambda asked: GOOD)) as server:
-        await bench(server.url, tmp_path / "out", *LOAD)
-        before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-        ran = await bench(server.url, tmp_path / "out", *LOAD)
-        assert len(server.asked) == 21
-    assert (ran.code, ran.out) == (2, "")
-    assert "already holds a run" in ran.err
-    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 @pytest.mark.parametrize(
