@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from baton.core.errors import ServingError
 from baton.core.metrics.intervals import over_runs
 from baton.core.metrics.report import Report
 from baton.core.sim.env import Violation
@@ -29,6 +28,7 @@ from baton.core.sim.step_time.model import StepUnknown
 from baton.services.loadgen.console import Output, show_report
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.out_folder import taken
+from baton.services.loadgen.refusals import EXIT_REFUSED, or_refused
 from baton.services.loadgen.results import FILES
 from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
@@ -38,7 +38,7 @@ from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, t
 from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
-EXIT_FAILED, EXIT_REFUSED = 1, 2
+EXIT_FAILED = 1
 SHOW_EVERY_S = 0.2
 ALIKE = (
     "nothing in this run depends on the seed, so {} seeds are one run: it was made once, and intervals are of its parts"
@@ -50,22 +50,21 @@ def main(arguments: list[str]) -> int:
     if asked.list:
         print(list_known())
         return 0
-    errors = Output(stderr=True)
+    return or_refused("sim", lambda: _try_run(asked))
+
+
+def _try_run(asked: Asked) -> int:
     try:
-        return _run(asked, Output(), errors)
-    except (ServingError, StepUnknown) as error:
+        return _run(asked, Output(), Output(stderr=True))
+    except StepUnknown as error:
         print(f"baton sim: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     except Violation as violation:
         print(f"baton sim: a law of the system was broken: {violation}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         print("baton sim: interrupted, and nothing was written", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"baton sim: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
-    return EXIT_REFUSED
 
 
 def _run(asked: Asked, console: Console, errors: Console) -> int:
