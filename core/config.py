@@ -9,6 +9,7 @@ import msgspec
 STEP_MODES = ("mixed", "alternate", "overlap")
 HOLDS = ("off", "fill", "adaptive")
 PROTECTIONS = ("fixed", "adaptive")
+SHARINGS = ("adaptive", "always")
 WINDOWS = ("adaptive", "fixed")
 PLACEMENTS = ("predicted", "by_tokens", "always_pd")
 PREFIX_WAIT_MAX_MS = 10_000.0
@@ -21,6 +22,7 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     token_budget: int = 2048  #: tokens that one step may compute
     long_prefill_tokens: int = 2048  #: of one prompt in one step
+    share_steps: str = "adaptive"  #: prompts fill a step of a prefill executor: always, or adaptive (if it saves time)
     num_slots: int = 256  #: sequences that it may hold, waiting ones included
     growth_reserve: int = 512  #: output tokens that a decode reservation covers at once
     num_queued_steps: int = 2  #: steps with the device at once, in each lane of steps, at most 2
@@ -56,6 +58,8 @@ class ExecutorConfig(msgspec.Struct, frozen=True, kw_only=True):
         _positive(self, "total_window_bytes", "parked_tokens", "holding_interval_s", "router_silence_s")
         if self.window not in WINDOWS:
             raise ValueError(f"window = {self.window!r} is none of {', '.join(WINDOWS)}")
+        if self.share_steps not in SHARINGS:
+            raise ValueError(f"share_steps = {self.share_steps!r} is none of {', '.join(SHARINGS)}")
         if self.num_queued_steps not in (1, 2):
             raise ValueError(f"num_queued_steps = {self.num_queued_steps}: 1 or 2")
         if self.growth_reserve < 1:

@@ -43,6 +43,7 @@ class Reason(enum.IntEnum):
     STALLED = 23  #: the client does not read its stream
     INTERNAL = 24  #: a bug
     GRAMMAR_FAILED = 25  #: no valid continuation of the answer could be found within the limits of grammars
+    UNSHARED = 26  #: another prompt would make the step longer and save next to nothing
 
 
 class ServingError(Exception):

@@ -24,6 +24,7 @@ _JOINS_SLOWLY: Condition = ("only with join_max_steps", lambda config, _: config
 
 #: by knob, what it needs; the first that is missing is told
 NEEDS: dict[str, tuple[Condition, ...]] = {
+    "share_steps": (_WRITES,),
     "growth_reserve": (_DECODES,),
     "step_mode": (_DECODES,),
     "hold": (_DECODES, _KEEPS_BACK),

@@ -19,13 +19,22 @@ for company where a new prompt would not, each for no longer than the bound of s
 
 Protection with `protect = adaptive` asks the same: where the fixed part was less than `MIN_SHARE` of the steps of
 prompts of late, prompts take as long apart as together, and keeping them apart only makes them wait.
+
+A step of an executor that computes prompts alone asks it the other way round: all its prompts are done when it is, so
+each one that shares it makes those before it wait, and saves those behind it the fixed part. It takes no further prompt
+once its tokens cost so much that the fixed part is less than `LEAST_SAVED` of the step: what is lost by a step of its
+own is less than that part of the time, and what is won is that prompts are done one after the other, not all at the
+end. Where cost is linear in tokens each prompt has its own step; a card's step is filled.
 """
 
 from __future__ import annotations
 
+import math
+
 MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
 PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
 REST_PRICE = 1.0  #: the same of a prompt whose first part is computed
+LEAST_SAVED = 1 / 16  #: part of a step's cost that its fixed part must be for another prompt to share it
 
 
 def patience_s(
@@ -36,3 +45,8 @@ def patience_s(
     if cost_s <= 0 or fixed_s < MIN_SHARE * cost_s:
         return 0.0
     return num_decodes * fixed_s / (num_prompts * price)
+
+
+def most_shared(fixed_s: float, token_s: float) -> float:
+    """Tokens from which on a step takes no further prompt."""
+    return fixed_s * (1 / LEAST_SAVED - 1) / token_s if token_s > 0 else math.inf

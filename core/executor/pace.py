@@ -10,10 +10,12 @@ negative, and one step that took absurdly long moves the fit by a bounded amount
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from baton.core.executor import adaptive
 from baton.core.wire.messages import MAX_MEASURE, Pace
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ PROMPT_MEMORY = 1 / 64
 MAX_STEP_S = 60.0  #: what counts of one step at most
 MAX_RATIO = 4.0  #: the same, in what the fit expected
 NUM_TRUSTED = 8  #: steps from which on the fit's expectation is a measure
+NUM_SLOPE = 3  #: steps, of sizes apart, from which on their slope is one
 SPREAD = 0.02  #: sizes that vary by less than this part do not show a slope
+TRUST = 4.0  #: how much more than that, in squares, they must vary for the slope to be a measure by itself
 TELL_EVERY_S = 0.25
 TELL_CHANGE = 0.1  #: part by which a value must have moved to be told again
 
@@ -66,10 +70,20 @@ class Line:
         if not self.num:
             return 0.0, 0.0
         most = self._mean_cost / self._mean_inverse
-        doubt = (SPREAD * self._mean_inverse) ** 2
+        doubt = self._doubt
         fixed = (self._cov + doubt * min(assumed_fixed_s, most)) / (self._var + doubt)
         fixed = max(0.0, min(fixed, most))
         return fixed, max(0.0, self._mean_cost - fixed * self._mean_inverse)
+
+    @property
+    def has_slope(self) -> bool:
+        """Whether sizes of late varied enough that the fit does not lean on what is assumed."""
+        return self.num >= NUM_SLOPE and self._var > TRUST * self._doubt
+
+    @property
+    def _doubt(self) -> float:
+        """The variance up to which sizes count as all the same."""
+        return (SPREAD * self._mean_inverse) ** 2
 
     def fixed_share(self, fixed_s: float) -> float:
         """What part of a step's cost such a fixed part is, in the mean; 1: not measured yet."""
@@ -112,6 +126,12 @@ class StepPace:
     def prompt_fixed_share(self) -> float:
         """What part of the steps with prompts of late was their fixed part; 1: not measured yet."""
         return self._prompts.fixed_share(self.prompt_fixed_s)
+
+    @property
+    def most_shared(self) -> float:
+        """Tokens from which on a step takes no further prompt; infinite while steps of late were too alike to
+        show what sharing saves: filled ones then show it."""
+        return adaptive.most_shared(*self._fit_prompts) if self._prompts.has_slope else math.inf
 
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""

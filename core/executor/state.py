@@ -117,6 +117,7 @@ class ExecutorState:
         self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
         self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
+        self.shares_by_cost = own.role is Role.PREFILL and config.share_steps == "adaptive"
         self.joining = Joining()  #: sequences whose KV has landed and that do not decode yet
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
         self.lanes: list[deque[LaunchedStep]] = [deque() for _ in range(config.num_lanes)]

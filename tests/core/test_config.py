@@ -47,6 +47,7 @@ BAD = [
 ]
 BAD += [(ExecutorConfig, {"total_window_bytes": -1}), (ExecutorConfig, {"holding_interval_s": 0.0})]
 BAD += [(ExecutorConfig, {"num_queued_steps": n}) for n in (0, 3)]
+BAD += [(ExecutorConfig, {"share_steps": "never"})]
 BAD += [(ExecutorConfig, {"growth_reserve": 0}), (ExecutorConfig, {"quarantine_blocks": -1})]
 BAD += [(SchedulerConfig, {name: 0}) for name in ("max_queued", "steps_ahead", "absent_s")]
 BAD += [(SchedulerConfig, {name: x}) for name in ("bypass_s", "handoff_slack") for x in (-1, math.nan, math.inf)]
@@ -108,6 +109,7 @@ EFFECTS = [
     ({"total_window_bytes": 1 << 20}, {}, (Role.PREFILL,)),
     ({"handoff_lead_steps": 0.0}, {}, (Role.PREFILL,)),
     ({"parked_tokens": 4096}, {}, (Role.PREFILL,)),
+    ({"share_steps": "always"}, {}, (Role.PREFILL,)),
     ({"share_wait_s": 0.1}, {}, (Role.DECODE,)),
     ({"quarantine_blocks": 4}, {}, (Role.DECODE,)),
 ]

@@ -189,10 +189,11 @@ class ExecutorRig:
 
     # ---- the device's answers
 
-    def step_done(self, token: Token = next_token, failing: Container[int] = ()) -> list[Any]:
+    def step_done(self, token: Token = next_token, failing: Container[int] = (), duration_s: float = 0.01) -> list[Any]:
         """The oldest launched step is done; `token(item, choice)` is what it samples. The grammars of the sequences
         `failing` cannot go on."""
-        return self.do(ev.StepDone(self.answer(self.steps.popleft(), token, failing)))
+        result = self.answer(self.steps.popleft(), token, failing)
+        return self.do(ev.StepDone(replace(result, duration_s=duration_s)))
 
     def answer(self, plan: StepPlan, token: Token = next_token, failing: Container[int] = ()) -> StepResult:
         """What a device reports for the plan, by its own count."""
