@@ -34,7 +34,7 @@ import math
 MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
 PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
 REST_PRICE = 1.0  #: the same of a prompt whose first part is computed
-LEAST_SAVED = 1 / 16  #: part of a step's cost that its fixed part must be for another prompt to share it
+LEAST_SAVED = 0.1  #: part of a step's cost that its fixed part must be for another prompt to share it
 
 
 def patience_s(

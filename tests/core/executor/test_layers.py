@@ -44,6 +44,16 @@ def test_h8_a_step_that_ends_no_block_has_nothing_to_send_before_it_ends():
     assert [len(pieces) for pieces in sent] == [1, 2, 1]
 
 
+def test_h8_a_step_within_a_block_sends_nothing_before_it_ends_nor_does_what_was_told_twice():
+    rig = prefiller(token_budget=3)
+    send_to(rig, 1, work(prompt(6, 1)))
+    assert parts(rig.do(StepAdvanced(rig.steps[0].step_id, 2))) == []
+    rig.step_done()
+    second = rig.steps[0].step_id
+    assert len(parts(rig.do(StepAdvanced(second, 2)))) == 2
+    assert parts(rig.do(StepAdvanced(second, 2))) == []
+
+
 def test_h8_a_receiver_that_comes_during_a_step_gets_the_planes_from_the_first_on():
     rig = prefiller()
     asked = work(prompt(8, 1))

@@ -293,6 +293,17 @@ def test_plain_tokens_before_one_that_is_not_are_delivered_before_it():
     ]
 
 
+def test_rows_that_come_twice_or_too_early_are_delivered_once_and_in_order():
+    rig = RouterRig()
+    work_id = rig.start(1)
+    rig.say(P, work_id, 0, 5)
+    rig.say(D, work_id, 1, 6)
+    out = rig.say_rows(D, (work_id, 0, 2, 7), (work_id, 0, 2, 7), (work_id, 0, 4, 9))
+    assert only(out, DeliverTokens, Deliver) == [DeliverTokens((1, 0, 2, 7))]
+    rig.say_rows(D, (work_id, 0, 3, 8))
+    assert rig.answers[1, 0] == [5, 6, 7, 8, 9]
+
+
 def test_a_row_of_an_old_attempt_is_dropped_and_aborted():
     rig = RouterRig()
     work_id = rig.start(1)
