@@ -21,8 +21,9 @@ from baton.core.sim.study.reasons import BOUNDS
 from baton.core.sim.study.texts import NONE, counted, number, percent, time_text, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE, AtRate, Held, Named, Verdict, held, point
 from baton.services.loadgen.console import show_table
+from baton.services.loadgen.out_folder import write_all
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_files import csv_file, json_file
 from baton.services.sim.study_flags import seeds_text
 
 FORMAT_VERSION = 1
@@ -82,13 +83,13 @@ def show(of: Comparison, console: Console) -> None:
         _line(console, f"[yellow]note:[/] {escape(source)}")
 
 
-def write(folder: Path, names: Sequence[str], of: Comparison) -> None:
-    """JSON, CSV, page. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write(folder: Path, names: Sequence[str], of: Comparison) -> list[Path]:
+    """JSON, CSV, page: all or none. The page. Raises OSError."""
     json_name, csv_name, page_name = names
-    write_json(folder / json_name, as_data(of))
-    write_csv(folder / csv_name, ("rate", "deployment", "figure", "unit", "value", "low", "high"), csv_rows(of))
-    (folder / page_name).write_text(render(page(of)), encoding="utf-8")
+    heads = ("rate", "deployment", "figure", "unit", "value", "low", "high")
+    files = [(csv_name, csv_file(heads, csv_rows(of))), (page_name, render(page(of)).encode())]
+    write_all(folder, [*files, (json_name, json_file(as_data(of)))])
+    return [folder / page_name]
 
 
 def about(of: Comparison) -> str:

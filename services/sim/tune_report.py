@@ -23,10 +23,10 @@ from baton.core.sim.study.search import STEP, Search
 from baton.core.sim.study.texts import NONE, counted, number, percent, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE
 from baton.services.loadgen.console import show_table
-from baton.services.loadgen.out_folder import write_whole
+from baton.services.loadgen.out_folder import write_all
 from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_files import csv_file, json_file
 from baton.services.sim.study_flags import seeds_text
 from baton.services.sim.tune_settings import check_config, command, config_text
 
@@ -70,18 +70,14 @@ def show(of: Tuned, console: Console) -> None:
 
 
 def write(folder: Path, names: Sequence[str], of: Tuned) -> list[Path]:
-    """JSON, CSV, page, settings; those that were written. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """JSON, CSV, page, settings if there are some: all or none. Page and settings. Raises OSError."""
     json_name, csv_name, page_name, settings_name = names
-    write_json(folder / json_name, as_data(of))
     heads = ("candidate", "rate", "figure", "value", "low", "high", "on_frontier")
-    write_csv(folder / csv_name, heads, csv_rows(of))
-    write_whole(folder / page_name, render(page(of)).encode())
-    written = [folder / page_name]
+    shown = [(page_name, render(page(of)).encode())]
     if text := settings_text(of):
-        write_whole(folder / settings_name, text.encode())
-        written.append(folder / settings_name)
-    return written
+        shown.append((settings_name, text.encode()))
+    write_all(folder, [(csv_name, csv_file(heads, csv_rows(of))), *shown, (json_name, json_file(as_data(of)))])
+    return [folder / name for name, _ in shown]
 
 
 def about(of: Tuned) -> str:
