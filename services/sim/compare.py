@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from baton.core.knob_effects import NEEDS
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
 from baton.core.sim.fleet_run.spec import parse_topology
@@ -25,9 +23,9 @@ from baton.services.sim.compare_report import Comparison, show, write
 from baton.services.sim.many_runs import ManyRuns, default_jobs
 from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.run import EXIT_FAILED
-from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.run_flags import BadCommand, new_parser, parsed
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
+from baton.services.sim.study_flags import Study, add_study_flags, base_table, bound_of, seeds_of
 from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, fixed_settings, light_rate
 
 NAME = "compare"
@@ -51,7 +49,6 @@ Key = tuple[int, float, int]  #: which deployment, rate, seed
 class Asked(Study, frozen=True, kw_only=True):
     """What the command line says."""
 
-    topology: str = ""
     against: str = ""
     rates: str = ""
 
@@ -64,9 +61,8 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument(
         "--rates", metavar="1:16:1.5x", help="or A,B,…, or FROM:TO:STEP; found if not given. Of a trace: its speed"
     )
-    add_flags(parser, ", ".join(FILES))
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    return msgspec.convert(given, Asked)
+    add_study_flags(parser, ", ".join(FILES))
+    return parsed(parser, arguments, Asked)
 
 
 def main(arguments: list[str]) -> int:

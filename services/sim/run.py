@@ -35,7 +35,7 @@ from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, idle_time, load_of
 from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of, told_settings
+from baton.services.sim.run_flags import BadCommand, SimAsked, list_known, parse, table_of, told_settings
 from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     return or_refused("sim", lambda: _try_run(asked))
 
 
-def _try_run(asked: Asked) -> int:
+def _try_run(asked: SimAsked) -> int:
     try:
         return _run(asked, Output(), Output(stderr=True))
     except StepUnknown as error:
@@ -68,7 +68,9 @@ def _try_run(asked: Asked) -> int:
         return EXIT_INTERRUPTED
 
 
-def _run(asked: Asked, console: Console, errors: Console) -> int:
+def _run(asked: SimAsked, console: Console, errors: Console) -> int:
+    if asked.steps and not asked.out:
+        raise BadCommand("--steps: they are written to the folder of --out")
     table = table_of(asked)
     if asked.data and KEY not in table:
         raise BadCommand("--data: only for a scenario that is compared with a measured run")
@@ -88,7 +90,7 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     return _run_scenario(make_scenario(table), asked, console, errors)
 
 
-def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors: Console) -> int:
+def _run_scenario(scenario: RunScenario, asked: SimAsked, console: Console, errors: Console) -> int:
     load, fleet = load_of(scenario), scenario.fleet()
     with taken(asked.out, FILES, "run") as folder:
         return _run_into(folder, scenario, load, fleet, asked, console, errors)
@@ -99,7 +101,7 @@ def _run_into(
     scenario: RunScenario,
     load: SimLoad,
     fleet: FleetSpec,
-    asked: Asked,
+    asked: SimAsked,
     console: Console,
     errors: Console,
 ) -> int:

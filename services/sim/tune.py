@@ -22,9 +22,9 @@ from baton.services.loadgen.out_folder import taken
 from baton.services.sim.many_runs import ManyRuns, default_jobs
 from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.run import EXIT_FAILED
-from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.run_flags import BadCommand, new_parser, parsed
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
+from baton.services.sim.study_flags import Study, add_study_flags, base_table, bound_of, seeds_of
 from baton.services.sim.study_load import SPEED, at_rate, axis_of, fixed_settings, light_rate
 from baton.services.sim.tune_report import Tuned, show, write
 
@@ -59,9 +59,8 @@ def parse(arguments: list[str]) -> Asked:
         help='values to try: "decode.num_slots=32,64 …"; nothing: topologies alone; a short list if not given',
     )  # fmt: skip
     parser.add_argument("--budget", type=int, metavar="RUNS", help=f"of the search at most ({DEFAULT_BUDGET})")
-    add_flags(parser, ", ".join(FILES))
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    return msgspec.convert(given, Asked)
+    add_study_flags(parser, ", ".join(FILES))
+    return parsed(parser, arguments, Asked)
 
 
 def main(arguments: list[str]) -> int:
