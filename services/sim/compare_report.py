@@ -68,19 +68,23 @@ def show(of: Comparison, console: Console) -> None:
     _line(console, f"\n[bold]{escape(named.first)} against {escape(named.second)}[/], {escape(bounds_text(of.slo))}")
     _line(console, escape(about(of)))
     for table in tables_of(of):
-        shown = Table(
-            title=escape(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-        )
-        for head in table.columns:
-            shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
-        for row in table.rows:
-            shown.add_row(*map(escape, row))
-        show_table(shown, console)
+        show_table_of(table, console, table.title)
     for name, text in held_texts(of):
         _line(console, escape(f"{name}: {text}"))
     _line(console, f"\n[bold]{escape(of.verdict.sentence)}[/]")
     for source in of.sources:
         _line(console, f"[yellow]note:[/] {escape(source)}")
+
+
+def show_table_of(table: TableOf, console: Console, title: str = "") -> None:
+    shown = Table(
+        title=escape(title) or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for head in table.columns:
+        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    show_table(shown, console)
 
 
 def write(folder: Path, names: Sequence[str], of: Comparison) -> list[Path]:

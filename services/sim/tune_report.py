@@ -7,10 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.intervals import Estimate
@@ -22,9 +20,8 @@ from baton.core.sim.study.pairs import figure
 from baton.core.sim.study.search import STEP, Search
 from baton.core.sim.study.texts import NONE, counted, number, percent, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE
-from baton.services.loadgen.console import show_table
 from baton.services.loadgen.out_folder import write_all
-from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends
+from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends, show_table_of
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
 from baton.services.sim.study_files import csv_file, json_file
 from baton.services.sim.study_flags import seeds_text
@@ -54,15 +51,9 @@ class Tuned(NamedTuple):
 
 
 def show(of: Tuned, console: Console) -> None:
-    _line(console, f"\n[bold]{of.executors} executors[/], {escape(bounds_text(of.slo))}")
+    _line(console, f"\n[bold]{counted(of.executors, 'executor')}[/], {escape(bounds_text(of.slo))}")
     _line(console, escape(about(of)))
-    table = table_of(of)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in table.columns:
-        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
-    show_table(shown, console)
+    show_table_of(table_of(of), console)
     _line(console, f"[bold]{escape(sentence(of))}[/]")
     if text := settings_text(of):
         _line(console, "")
@@ -270,7 +261,7 @@ def page(of: Tuned) -> Page:
     bounds = {"ttft_s.p99": of.slo.ttft_s, "itl_s.p99": of.slo.itl_s}
     return Page(
         kind="Tuning",
-        title=f"{of.executors} executors",
+        title=counted(of.executors, "executor"),
         verdict=sentence(of),
         facts=[("SLO", bounds_text(of.slo)), ("Search", about(of))],
         note="Up and to the left is better. Bars are 95 % intervals, the dashed line is a bound of the SLO.",

@@ -80,7 +80,7 @@ def test_a_full_disk_keeps_no_file_and_costs_the_exit_code_but_not_what_was_foun
     assert main(told) == EXIT_FAILED
     shown = capsys.readouterr()
     assert shown.err == f"baton tune: {tmp_path}/tune.toml: No space left on device: no file was kept\n"
-    assert "1 executors" in shown.out
+    assert "\n1 executor, TTFT" in shown.out
     assert list(tmp_path.iterdir()) == []
     assert main(told) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(tune.FILES)
