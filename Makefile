@@ -42,7 +42,7 @@ $(TYPING)/core:
 
 check: install | $(TYPING)/core
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p baton.core -p baton.services
+	$(BIN)/mypy -p baton.core -p baton.services -p bench
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 

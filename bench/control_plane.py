@@ -95,11 +95,12 @@ def systems(model: str, dynamo_python: Path | None) -> dict[str, Make]:
     }
     if dynamo_python is not None:
         folder_of_model = fetch(model)
-        for name, is_split in (("dynamo P/D", True), ("dynamo unified", False)):
-            found[name] = lambda folder, name=name, is_split=is_split: Dynamo(
-                name, folder, folder_of_model, dynamo_python, is_split=is_split
-            )
+        found |= {name: dynamo(name, folder_of_model, dynamo_python) for name in ("dynamo P/D", "dynamo unified")}
     return found
+
+
+def dynamo(name: str, model: Path, python: Path) -> Make:
+    return lambda folder: Dynamo(name, folder, model, python, is_split=name.endswith("P/D"))
 
 
 def cpu_of(system: System) -> dict[str, float]:

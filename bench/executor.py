@@ -86,10 +86,10 @@ class Row(NamedTuple):
 
     def ratio(self, name: str, clock: str) -> float:
         """How many times as fast as the named engine by "s" or "cpu_s", median over the turns."""
-        return statistics.median(turn[name][clock] / turn["baton"][clock] for turn in self.turns)
+        return float(statistics.median(turn[name][clock] / turn["baton"][clock] for turn in self.turns))
 
     def median_s(self, name: str) -> float:
-        return statistics.median(turn[name]["s"] for turn in self.turns)
+        return float(statistics.median(turn[name]["s"] for turn in self.turns))
 
     def as_json(self) -> dict[str, Any]:
         engines = {f"{name}_s": self.median_s(name) for name in self.turns[0]}

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ NUM_POOL_BLOCKS, NUM_TABLE_BLOCKS = 65_536, 512
 NUM_ADMITTED = 16
 NUM_ROUNDS = 12
 MOST_FOR_DEPTH = 1.5  #: a turn with 100,000 waiting, of one with 256
+
+Admitted = tuple[int, tuple[int, int, int], tuple[int, int]]  #: handle, key, demand
 
 
 class Timing(NamedTuple):
@@ -74,11 +77,8 @@ def hash_rows(rng: random.Random) -> Iterator[Timing]:
     tokens = array.array("i", (rng.randrange(50_000) for _ in range(NUM_PROMPT_TOKENS)))
     for lanes, aim_us in ((True, 150.0), (False, 320.0)):
         width = f"{lane_width()} lanes" if lanes else "portable"
-        yield measure(
-            f"hash chain, {NUM_PROMPT_TOKENS:,} tokens, block {BLOCK_SIZE}, {width}",
-            lambda lanes=lanes: hash_chain(KEY, ROOT, tokens, BLOCK_SIZE, lanes),
-            aim_us=aim_us,
-        )
+        chain = partial(hash_chain, KEY, ROOT, tokens, BLOCK_SIZE, lanes)
+        yield measure(f"hash chain, {NUM_PROMPT_TOKENS:,} tokens, block {BLOCK_SIZE}, {width}", chain, aim_us=aim_us)
 
 
 def compare_rows(rng: random.Random) -> Iterator[Timing]:
@@ -122,7 +122,7 @@ def filled_queue(rng: random.Random, num_waiting: int) -> ReadyQueue:
     return queue
 
 
-def admit(queue: ReadyQueue, admitted: list[tuple[int, tuple[int, int, int], tuple[int, int]]]) -> None:
+def admit(queue: ReadyQueue, admitted: list[Admitted]) -> None:
     """Take the first sixteen that fit into what is free, as a scheduler's turn does."""
     for _ in range(NUM_ADMITTED):
         handle = queue.first_fit(12, NUM_ADMITTED)
@@ -136,25 +136,22 @@ def turn_name(num_waiting: int) -> str:
 
 def queue_rows(rng: random.Random) -> Iterator[Timing]:
     for num_waiting in (256, 10_000, 100_000):
-        queue = filled_queue(rng, num_waiting)
-        admitted: list[tuple[int, tuple[int, int, int], tuple[int, int]]] = []
+        yield from turns(filled_queue(rng, num_waiting), num_waiting)
 
-        def put_back(queue: ReadyQueue = queue, admitted: list = admitted) -> None:
-            while admitted:
-                handle, key, demand = admitted.pop()
-                queue.push(handle, *key, *demand)
 
-        yield measure(
-            turn_name(num_waiting),
-            lambda queue=queue, admitted=admitted: admit(queue, admitted),
-            prepare=put_back,
-        )
-        put_back()
-        yield measure(
-            f"queue turn in which none of {num_waiting:,} fits",
-            lambda queue=queue: queue.first_fit(8, NUM_ADMITTED),
-            aim_us=5.0,
-        )
+def turns(queue: ReadyQueue, num_waiting: int) -> Iterator[Timing]:
+    admitted: list[Admitted] = []
+
+    def put_back() -> None:
+        while admitted:
+            handle, key, demand = admitted.pop()
+            queue.push(handle, *key, *demand)
+
+    yield measure(turn_name(num_waiting), lambda: admit(queue, admitted), prepare=put_back)
+    put_back()
+    yield measure(
+        f"queue turn in which none of {num_waiting:,} fits", lambda: queue.first_fit(8, NUM_ADMITTED), aim_us=5.0
+    )
 
 
 def tell(rows: list[Row]) -> None:

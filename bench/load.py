@@ -120,8 +120,8 @@ async def _run(port: int, kind: str, model: str, streams: int, count: int) -> Of
         for _ in range(min(streams, count)):
             group.create_task(load.connection())
     elapsed_s, cpu_s = time.perf_counter() - started_at, time.process_time() - cpu_before_s
-    medians = [statistics.median(times) for times in (load.ttft_s, load.e2e_s)]
-    return Offered(elapsed_s, len(load.e2e_s), load.num_tokens, load.num_chunks, *medians, cpu_s)
+    ttft_p50_s, e2e_p50_s = statistics.median(load.ttft_s), statistics.median(load.e2e_s)
+    return Offered(elapsed_s, len(load.e2e_s), load.num_tokens, load.num_chunks, ttft_p50_s, e2e_p50_s, cpu_s)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from baton.core.metrics.report import Report, decode_report
 from baton.services.model.fetch import DEFAULT_MODEL, fetch
 from bench.board_lines import Line
+from bench.figures import known, output_tokens_per_s, time_ms
 from bench.machine import enter_own_network, process_cpu_s
 from bench.peers.vllm import Vllm
 from bench.systems import PD, Baton, CannotStart, System
@@ -102,19 +103,25 @@ def row_of(name: str, report: Report, cpu_s_per_request: float) -> Row:
     summary = report.summary
     if not summary.counts.succeeded:
         raise RuntimeError(f"{name} answered nothing: {summary.counts.failures}")
-    times_ms = [
-        getattr(summary.distributions[figure], percentile) * 1e3
-        for figure in ("ttft_s", "itl_s", "e2e_s")
-        for percentile in ("p50", "p99")
-    ]
-    rates = summary.throughput.output_tokens_per_s, summary.throughput.requests_per_s
-    return Row(name, *rates, *times_ms, cpu_s_per_request, summary.counts.failed)
+    return Row(
+        system=name,
+        output_tokens_per_s=output_tokens_per_s(report),
+        requests_per_s=known(summary.throughput.requests_per_s, "rate of requests"),
+        ttft_p50_ms=time_ms(report, "ttft_s", "p50"),
+        ttft_p99_ms=time_ms(report, "ttft_s", "p99"),
+        itl_p50_ms=time_ms(report, "itl_s", "p50"),
+        itl_p99_ms=time_ms(report, "itl_s", "p99"),
+        e2e_p50_ms=time_ms(report, "e2e_s", "p50"),
+        e2e_p99_ms=time_ms(report, "e2e_s", "p99"),
+        cpu_s_per_request=cpu_s_per_request,
+        num_failed=summary.counts.failed,
+    )
 
 
 def median_row(rounds: Sequence[Row]) -> Row:
     """The median of each figure for itself; failures of all rounds."""
-    figures = [statistics.median(values) for values in zip(*(row[1:-1] for row in rounds), strict=True)]
-    return Row(rounds[0].system, *figures, sum(row.num_failed for row in rounds))
+    figures = {name: statistics.median(getattr(row, name) for row in rounds) for name in Row._fields[1:-1]}
+    return rounds[0]._replace(**figures, num_failed=sum(row.num_failed for row in rounds))
 
 
 def measure_all(makes: dict[str, Make], num_requests: int, num_rounds: int) -> list[Row]:
@@ -165,7 +172,9 @@ def board_lines(report: dict[str, Any]) -> Iterator[Line]:
     found = {row["system"]: row for row in report["rows"]}
     for shape in ("1P1D", "unified"):
         ours, peer = found.get(f"baton {shape}"), found.get(f"vllm {shape}")
-        for field, (question, unit, is_more_better) in QUESTIONS.items() if ours else ():
+        if ours is None:
+            continue
+        for field, (question, unit, is_more_better) in QUESTIONS.items():
             peers = {} if peer is None else {"vLLM": peer[field]}
             yield Line(f"{shape}: {question}", unit, is_more_better, ours[field], peers)
 

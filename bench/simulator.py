@@ -133,7 +133,7 @@ def measured(part: str, num_executors: int, table: dict[str, Any], samples: bool
     told = json.dumps({"table": table, "samples": samples})
     command = [sys.executable, __file__, "--one"]
     done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=True)
-    row = {"part": part, "executors": num_executors} | json.loads(done.stdout)
+    row: dict[str, Any] = {"part": part, "executors": num_executors} | json.loads(done.stdout)
     print_table(HEADS, [cells(row)])
     return row
 

@@ -18,9 +18,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -41,6 +43,9 @@ from baton.services.executor.transfer.environment import configure_transport_env
 from bench.board_lines import Line
 from bench.machine import process_cpu_s
 from bench.table import print_table
+
+if TYPE_CHECKING:
+    from baton.services.executor.transfer.thread import TransferCommand
 
 LAYOUT = KvLayout(30, 3, 64, "float32", 64, "smollm2-135m", "smollm2")
 NUM_BLOCKS = 64
@@ -64,7 +69,7 @@ class End:
         self.thread = TransferThread(region, name, self.events.put, crash, max_piece_bytes=piece_bytes)
         self.thread.start()
 
-    def ask(self, command: msgspec.Struct) -> ThreadEvent:
+    def ask(self, command: TransferCommand) -> ThreadEvent:
         self.thread.submit(command)
         return self.events.get(timeout=30)
 
@@ -93,12 +98,12 @@ def measure(num_pieces: int) -> dict[str, float]:
     try:
         return measure_against(child, num_pieces)
     finally:
-        child.stdin.close()
+        pipe(child.stdin).close()
         child.wait(30)
 
 
-def measure_against(child: subprocess.Popen, num_pieces: int) -> dict[str, float]:
-    opened = msgspec.json.decode(child.stdout.readline(), type=TransportOpened)
+def measure_against(child: subprocess.Popen[str], num_pieces: int) -> dict[str, float]:
+    opened = msgspec.json.decode(pipe(child.stdout).readline(), type=TransportOpened)
     drive(child, "on")
     end = End("prefill")
     result = {}
@@ -160,7 +165,7 @@ def bursts(end: End, receiver_pid: int) -> dict[str, float]:
     }
 
 
-def copy_gb_per_s(memory: np.ndarray) -> float:
+def copy_gb_per_s(memory: NDArray[np.uint8]) -> float:
     """Of the same blocks within this process, one thread, the best of several: about what no transport passes."""
     copy = np.zeros_like(memory)
     times_s = []
@@ -184,16 +189,24 @@ def percentiles(name: str, values: list[float]) -> dict[str, float]:
     return {f"{name}_landed_p50_ms": cuts[9], f"{name}_landed_p95_ms": cuts[18]}
 
 
-def drive(child: subprocess.Popen, word: str) -> None:
-    child.stdin.write(word + "\n")
-    child.stdin.flush()
+def drive(child: subprocess.Popen[str], word: str) -> None:
+    lines = pipe(child.stdin)
+    lines.write(word + "\n")
+    lines.flush()
+
+
+def pipe(end: IO[str] | None) -> IO[str]:
+    """Of a child that was started with it."""
+    assert end is not None
+    return end
 
 
 def measure_in_process(transport: str, num_pieces: int) -> dict[str, float]:
     """Each transport in a process of its own: the library reads its settings once."""
     command = [sys.executable, __file__, "--measure", "--pieces", str(num_pieces)]
     env = {**os.environ, "UCX_TLS": TRANSPORTS[transport]}
-    return json.loads(subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE)
+    return msgspec.json.decode(done.stdout, type=dict[str, float])
 
 
 def tell(results: dict[str, dict[str, float]]) -> None:

@@ -86,6 +86,6 @@ def _transfer_settings(role: str) -> dict[str, object]:
 def _is_up(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
-            return answer.status == 200
+            return bool(answer.status == 200)
     except OSError:
         return False

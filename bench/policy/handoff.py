@@ -12,7 +12,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from baton.core.metrics.percentiles import percentile
+from baton.core.metrics.report import Report
 from bench.board_lines import Line
+from bench.figures import output_tokens_per_s, time_ms
 from bench.policy.stack import SPLIT, Closing, Options, closings, load, start
 
 NOT_COVERED = (
@@ -72,8 +74,8 @@ def board_lines(report: dict[str, Any]) -> Iterator[Line]:
     ours, other = report["closed"]["ours"], report["closed"]["reversed"]
     for figure in FIGURES[:3]:
         values = [found["stages_ms"][figure][1] for found in (ours, other)]
-        limit = {"limit": AIM_MS, "limit_name": "aim"} if figure == "computed → activated" else {}
-        yield Line(f"hand-off: {figure}, p95", "ms", False, values[0], {"reversed": values[1]}, **limit)
+        limit, limit_name = (AIM_MS, "aim") if figure == "computed → activated" else (None, "")
+        yield Line(f"hand-off: {figure}, p95", "ms", False, values[0], {"reversed": values[1]}, limit, limit_name)
     for key, unit, more in (("e2e_p50_ms", "ms", False), ("output_tokens_per_s", "tokens/s", True)):
         yield Line(f"hand-off: {key}", unit, more, ours[key], {"reversed": other[key]})
 
@@ -83,7 +85,7 @@ def _flags(name: str, options: Options) -> list[str]:
     return [*LOADS[name], "--output-tokens", "64", "--num-requests", str(count)]
 
 
-def _round(report: Any, lines: Sequence[Closing]) -> Round:
+def _round(report: Report, lines: Sequence[Closing]) -> Round:
     """Joins the two ends of each request that was measured."""
     sent = {line.request: line for line in lines if line.what == "prefill ended"}
     stages: dict[str, list[float]] = {figure: [] for figure in FIGURES}
@@ -100,9 +102,8 @@ def _round(report: Any, lines: Sequence[Closing]) -> Round:
         shares.append(prefill.numbers.get("early_share", 0.0))
     if not shares:
         raise RuntimeError("no request with both of its closing lines")
-    summary = report.summary
-    times_ms = [summary.distributions[figure].p50 * 1e3 for figure in ("ttft_s", "e2e_s")]
-    return Round(stages, *times_ms, summary.throughput.output_tokens_per_s, sum(shares) / len(shares))
+    ttft_p50_ms, e2e_p50_ms = time_ms(report, "ttft_s", "p50"), time_ms(report, "e2e_s", "p50")
+    return Round(stages, ttft_p50_ms, e2e_p50_ms, output_tokens_per_s(report), sum(shares) / len(shares))
 
 
 def _summary(rounds: Sequence[Round]) -> dict[str, Any]:

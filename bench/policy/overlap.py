@@ -108,5 +108,5 @@ async def _round(system: Baton, seed: int, scale: float) -> Round:
         count = max(32, int(NUM_ANSWER_TOKENS * scale))
         *answers, beside = await asyncio.gather(*(ask(32, count) for _ in range(NUM_ANSWERS)), prompts())
     gaps = sorted((b - a) * 1e3 for came in answers for a, b in pairwise(came))
-    itl = [percentile(gaps, p) for p in (50, 90, 99)]
-    return Round(*itl, gaps[-1], median(beside) * 1e3, alone * 1e3, rest)
+    p50, p90, p99 = (percentile(gaps, p) for p in (50, 90, 99))
+    return Round(p50, p90, p99, gaps[-1], median(beside) * 1e3, alone * 1e3, rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
@@ -11,6 +12,7 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import NamedTuple
 
+EXIT_FAILED = 1
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_UNREAD = 128 + signal.SIGPIPE
 
@@ -56,17 +58,31 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: that of the subcommand; 2 for one that does not exist. A Ctrl-C, or an output that nobody reads to its
-    end, gives the code that a shell has for it, and no traceback."""
+    end, gives the code that a shell has for it, and no traceback; one that takes no more (a full disk) gives a line."""
+    code = 0
     try:
         try:
-            return run(sys.argv[1:] if arguments is None else arguments)
+            code = run(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the exit still flushes
+        _drop_output()
         return EXIT_UNREAD
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _drop_output()
+        if not code:  # else the command has told it
+            print(f"baton: {error.strerror}", file=sys.stderr)
+        return code or EXIT_FAILED
+    return code
+
+
+def _drop_output() -> None:
+    """What the exit would still flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(given: list[str]) -> int:

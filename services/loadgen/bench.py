@@ -30,6 +30,7 @@ from baton.services.loadgen.load_settings import content_settings
 from baton.services.loadgen.options import Options
 from baton.services.loadgen.out_folder import taken, write_whole
 from baton.services.loadgen.plan import Plan
+from baton.services.loadgen.refusals import is_written
 from baton.services.loadgen.results import (
     FILES,
     PAGE,
@@ -190,13 +191,10 @@ class Bench:
 
     def _write(self, write: Callable[[], None]) -> bool:
         """Whether it could be: each of the files and standard output does without the others."""
-        try:
-            write()
-        except OSError as error:
-            self._say(f"{error.filename or 'standard output'}: {error.strerror}")
-            self._code = self._code or EXIT_FAILURES
-            return False
-        return True
+        if is_written(write, self._say):
+            return True
+        self._code = self._code or EXIT_FAILURES
+        return False
 
     def _say(self, text: str) -> None:
         self._errors.print(f"baton bench: {text}", markup=False, highlight=False, soft_wrap=True)

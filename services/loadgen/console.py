@@ -42,6 +42,7 @@ OF_A_RUN = {
     "goodput.share": "share that kept the SLO",
     "goodput.good_per_s": "requests/s that kept the SLO",
 }
+RATE = "{:.2f}"
 Part = tuple[str, float | None, str]  #: name, value, format
 
 
@@ -74,7 +75,7 @@ def show_report(report: Report, facts: Sequence[RequestFacts], console: Console)
         _line(console, f"  {escape(example)}")
     _show_table(console, "milliseconds, or tokens", summary.distributions)
     for parts in _rates(summary):
-        _line(console, ", ".join(f"{name} {form.format(value)}" for name, value, form in parts if value is not None))
+        _line(console, ", ".join(f"{name} {_formed(value, form)}" for name, value, form in parts if value is not None))
     _show_intervals(report.intervals, console)
     for compat in report.compat:
         _show_compat(compat, console)
@@ -129,10 +130,10 @@ def _examples(facts: Iterable[RequestFacts]) -> list[str]:
 def _rates(summary: Summary) -> list[list[Part]]:
     """Lines. A load without due times asks for no rate."""
     throughput, rate, goodput = summary.throughput, summary.rate, summary.goodput
-    asked: list[Part] = [(f"{rate.what}/s due", rate.asked_per_s, "{:.2f}"), ("sent", rate.achieved_per_s, "{:.2f}")]
+    asked: list[Part] = [(f"{rate.what}/s due", rate.asked_per_s, RATE), ("sent", rate.achieved_per_s, RATE)]
     lines: list[list[Part]] = [
         [
-            ("requests/s", throughput.requests_per_s, "{:.2f}"),
+            ("requests/s", throughput.requests_per_s, RATE),
             ("output tokens/s", throughput.output_tokens_per_s, "{:,.1f}"),
             ("input tokens/s", throughput.input_tokens_per_s, "{:,.1f}"),
             ("of them not cached", throughput.uncached_input_tokens_per_s, "{:,.1f}"),
@@ -145,8 +146,13 @@ def _rates(summary: Summary) -> list[list[Part]]:
         ],
     ]
     if goodput is not None:
-        lines.append([("share that kept the SLO", goodput.share, "{:.1%}"), ("per s", goodput.good_per_s, "{:.2f}")])
+        lines.append([("share that kept the SLO", goodput.share, "{:.1%}"), ("per s", goodput.good_per_s, RATE)])
     return lines
+
+
+def _formed(value: float, form: str) -> str:
+    """A rate that is small is not written as none."""
+    return f"{value:.3g}" if form == RATE and 0 < value < 0.1 else form.format(value)
 
 
 def _show_intervals(intervals: dict[str, Estimate], console: Console) -> None:

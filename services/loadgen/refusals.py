@@ -1,4 +1,4 @@
-"""How the commands that work on loads refuse: one line, and an exit code of its own."""
+"""How the commands that work on loads refuse, and how they go on where something cannot be written: one line."""
 
 from __future__ import annotations
 
@@ -22,3 +22,14 @@ def or_refused(name: str, work: Callable[[], int], in_words: Callable[[str], str
     except OSError as error:
         print(f"baton {name}: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
     return EXIT_REFUSED
+
+
+def is_written(write: Callable[[], None], say: Callable[[str], None]) -> bool:
+    """Whether files, or lines on standard output, could be written. If not, `say` gets why: a full disk costs what it
+    cannot take, not what was measured."""
+    try:
+        write()
+    except OSError as error:
+        say(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        return False
+    return True

@@ -1,6 +1,6 @@
 """`baton profile`: reads the steps of a running executor, after a load that it may drive itself, and fits a profile.
 
-Exit codes: 0; 2 nothing could be read, driven or fitted; 130 interrupted.
+Exit codes: 0; 1 the profile could not be written; 2 nothing could be read, driven or fitted; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from baton.core.errors import ServingError
 from baton.core.sim.step_time.features import StepKind
 from baton.core.sim.step_time.fit import Fit, fit
 from baton.core.sim.step_time.observed import ObservedStep, ObservedSteps
 from baton.core.sim.step_time.profile import Profile, encode_profile
+from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.out_folder import write_whole
+from baton.services.loadgen.refusals import is_written, or_refused
 from baton.services.loadgen.results import describe_machine
 from baton.services.profile.drive import LOADS, drive, read_steps
 
-EXIT_REFUSED, EXIT_INTERRUPTED = 2, 130
+EXIT_FAILED = 1
 DESCRIPTION = """\
 Fit a step-time profile on a running executor (its admin address is in its log and in NAME.json of its run folder).
 
@@ -49,23 +50,30 @@ def main(arguments: list[str] | None = None) -> int:
     )
     asked = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        check_place(asked.out)
-        pages = observe([asked.executor, *filter(None, [asked.beside])], asked.url, asked.max_time_s)
-        (page, steps), beside = pages[0], [step for _, others in pages[1:] for step in others]
-        found = fit(steps, beside)
-        profile = profile_of(asked.name or asked.out.stem, page, found)
-        write_whole(asked.out, encode_profile(profile))
-        show(found, len(steps))
-        print(f"written: {asked.out}")
-        return 0
-    except ServingError as error:
-        print(f"baton profile: {error}", file=sys.stderr)
+        return or_refused("profile", lambda: make(asked))
     except KeyboardInterrupt:
         print("baton profile: interrupted; nothing was written", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except OSError as error:
-        print(f"baton profile: {error.filename or asked.executor}: {error.strerror or error}", file=sys.stderr)
-    return EXIT_REFUSED
+
+
+def make(asked: argparse.Namespace) -> int:
+    """The exit code. Raises ServingError, OSError before anything is fitted."""
+    check_place(asked.out)
+    pages = observe([asked.executor, *filter(None, [asked.beside])], asked.url, asked.max_time_s)
+    (page, steps), beside = pages[0], [step for _, others in pages[1:] for step in others]
+    found = fit(steps, beside)
+    profile = profile_of(asked.name or asked.out.stem, page, found)
+
+    def say(text: str) -> None:
+        print(f"baton profile: {text}", file=sys.stderr)
+
+    def tell() -> None:
+        show(found, len(steps))
+        if is_kept:
+            print(f"written: {asked.out}")
+
+    is_kept = is_written(lambda: write_whole(asked.out, encode_profile(profile)), say)
+    return 0 if is_written(tell, say) and is_kept else EXIT_FAILED
 
 
 def check_place(path: Path) -> None:

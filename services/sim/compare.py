@@ -1,7 +1,7 @@
 """`baton compare`: prefill and decode apart against the same hardware as plain replicas, over a range of rates.
 
-Exit codes: 0; 1 no request was good at any rate, or a law of the system was broken; 2 nothing could be run; 130
-interrupted: the rates that were measured by then are reported.
+Exit codes: 0; 1 no request was good at any rate, a law of the system was broken, or the figures or files could not be
+written; 2 nothing could be run; 130 interrupted: the rates that were measured by then are reported.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from baton.core.knob_effects import NEEDS
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
@@ -23,10 +21,11 @@ from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.out_folder import taken
 from baton.services.sim.compare_report import Comparison, show, write
 from baton.services.sim.many_runs import ManyRuns, default_jobs
+from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.run import EXIT_FAILED
-from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.run_flags import BadCommand, new_parser, parsed
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
+from baton.services.sim.study_flags import Study, add_study_flags, base_table, bound_of, seeds_of
 from baton.services.sim.study_load import SPEED, Axis, at_rate, axis_of, fixed_settings, light_rate
 
 NAME = "compare"
@@ -50,7 +49,6 @@ Key = tuple[int, float, int]  #: which deployment, rate, seed
 class Asked(Study, frozen=True, kw_only=True):
     """What the command line says."""
 
-    topology: str = ""
     against: str = ""
     rates: str = ""
 
@@ -63,9 +61,8 @@ def parse(arguments: list[str]) -> Asked:
     parser.add_argument(
         "--rates", metavar="1:16:1.5x", help="or A,B,…, or FROM:TO:STEP; found if not given. Of a trace: its speed"
     )
-    add_flags(parser, ", ".join(FILES))
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    return msgspec.convert(given, Asked)
+    add_study_flags(parser, ", ".join(FILES))
+    return parsed(parser, arguments, Asked)
 
 
 def main(arguments: list[str]) -> int:
@@ -91,16 +88,17 @@ def _compare_into(folder: Path | None, comparing: Comparing, asked: Asked, conso
         errors.print(f"baton {NAME}: interrupted before a rate was measured", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     comparison = comparing.comparison(found)
-    show(comparison, console)
-    if folder is not None:
-        write(folder, FILES, comparison)
-        console.print(f"written: {folder / FILES[-1]}", highlight=False, soft_wrap=True, markup=False)
+
+    def keep(folder: Path) -> list[Path]:
+        return write(folder, FILES, comparison)
+
+    is_kept = tell_and_keep(NAME, lambda: show(comparison, console), folder, keep, console, errors)
     if is_interrupted:
         text = f"interrupted: {len(found)} rates were measured by then and are what is told"
         errors.print(f"baton {NAME}: {text}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     is_good = any(run.figures.get(GOOD) for at in found for run in (*at.first, *at.second))
-    return 0 if is_good else EXIT_FAILED
+    return 0 if is_good and is_kept else EXIT_FAILED
 
 
 class Comparing:

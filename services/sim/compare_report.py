@@ -21,8 +21,9 @@ from baton.core.sim.study.reasons import BOUNDS
 from baton.core.sim.study.texts import NONE, counted, number, percent, time_text, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE, AtRate, Held, Named, Verdict, held, point
 from baton.services.loadgen.console import show_table
+from baton.services.loadgen.out_folder import write_all
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_files import csv_file, json_file
 from baton.services.sim.study_flags import seeds_text
 
 FORMAT_VERSION = 1
@@ -67,14 +68,7 @@ def show(of: Comparison, console: Console) -> None:
     _line(console, f"\n[bold]{escape(named.first)} against {escape(named.second)}[/], {escape(bounds_text(of.slo))}")
     _line(console, escape(about(of)))
     for table in tables_of(of):
-        shown = Table(
-            title=escape(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-        )
-        for head in table.columns:
-            shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
-        for row in table.rows:
-            shown.add_row(*map(escape, row))
-        show_table(shown, console)
+        show_table_of(table, console, table.title)
     for name, text in held_texts(of):
         _line(console, escape(f"{name}: {text}"))
     _line(console, f"\n[bold]{escape(of.verdict.sentence)}[/]")
@@ -82,13 +76,24 @@ def show(of: Comparison, console: Console) -> None:
         _line(console, f"[yellow]note:[/] {escape(source)}")
 
 
-def write(folder: Path, names: Sequence[str], of: Comparison) -> None:
-    """JSON, CSV, page. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+def show_table_of(table: TableOf, console: Console, title: str = "") -> None:
+    shown = Table(
+        title=escape(title) or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for head in table.columns:
+        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    show_table(shown, console)
+
+
+def write(folder: Path, names: Sequence[str], of: Comparison) -> list[Path]:
+    """JSON, CSV, page: all or none. The page. Raises OSError."""
     json_name, csv_name, page_name = names
-    write_json(folder / json_name, as_data(of))
-    write_csv(folder / csv_name, ("rate", "deployment", "figure", "unit", "value", "low", "high"), csv_rows(of))
-    (folder / page_name).write_text(render(page(of)), encoding="utf-8")
+    heads = ("rate", "deployment", "figure", "unit", "value", "low", "high")
+    files = [(csv_name, csv_file(heads, csv_rows(of))), (page_name, render(page(of)).encode())]
+    write_all(folder, [*files, (json_name, json_file(as_data(of)))])
+    return [folder / page_name]
 
 
 def about(of: Comparison) -> str:

@@ -1,7 +1,7 @@
 """`baton sim`: a performance run on executors of which only the time is modelled, reported as a load is.
 
-Exit codes: 0; 1 no request succeeded, a law of the system was broken, or the files could not be written; 2 nothing
-could be run; 130 interrupted: what was simulated by then is reported.
+Exit codes: 0; 1 no request succeeded, a law of the system was broken, or the figures or files could not be written; 2
+nothing could be run; 130 interrupted: what was simulated by then is reported.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from baton.services.loadgen.results import FILES
 from baton.services.sim.arms import check_settings, run_arms
 from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, idle_time, load_of
+from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import Asked, BadCommand, list_known, parse, table_of, told_settings
+from baton.services.sim.run_flags import BadCommand, SimAsked, list_known, parse, table_of, told_settings
 from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> int:
     return or_refused("sim", lambda: _try_run(asked))
 
 
-def _try_run(asked: Asked) -> int:
+def _try_run(asked: SimAsked) -> int:
     try:
         return _run(asked, Output(), Output(stderr=True))
     except StepUnknown as error:
@@ -67,7 +68,9 @@ def _try_run(asked: Asked) -> int:
         return EXIT_INTERRUPTED
 
 
-def _run(asked: Asked, console: Console, errors: Console) -> int:
+def _run(asked: SimAsked, console: Console, errors: Console) -> int:
+    if asked.steps and not asked.out:
+        raise BadCommand("--steps: they are written to the folder of --out")
     table = table_of(asked)
     if asked.data and KEY not in table:
         raise BadCommand("--data: only for a scenario that is compared with a measured run")
@@ -87,7 +90,7 @@ def _run(asked: Asked, console: Console, errors: Console) -> int:
     return _run_scenario(make_scenario(table), asked, console, errors)
 
 
-def _run_scenario(scenario: RunScenario, asked: Asked, console: Console, errors: Console) -> int:
+def _run_scenario(scenario: RunScenario, asked: SimAsked, console: Console, errors: Console) -> int:
     load, fleet = load_of(scenario), scenario.fleet()
     with taken(asked.out, FILES, "run") as folder:
         return _run_into(folder, scenario, load, fleet, asked, console, errors)
@@ -98,7 +101,7 @@ def _run_into(
     scenario: RunScenario,
     load: SimLoad,
     fleet: FleetSpec,
-    asked: Asked,
+    asked: SimAsked,
     console: Console,
     errors: Console,
 ) -> int:
@@ -114,11 +117,11 @@ def _run_into(
     spread = over_runs([figures_of(scenario, run), *others]) if others else None
     notes = [ALIKE.format(scenario.seeds)] if is_once and scenario.seeds > 1 else []
     report = make_report(scenario, fleet, load.plan, run, spread, notes)
-    if scenario.title:
-        console.print(escape(scenario.title), highlight=False, soft_wrap=True)
-    show_report(report, run.facts, console)
-    _show_uses(run, console)
-    is_kept = folder is None or _keep(folder, report, run, asked, console, errors)
+
+    def keep(folder: Path) -> list[Path]:
+        return write_files(folder, report, run, asked.steps)
+
+    is_kept = tell_and_keep("sim", lambda: _show(scenario, report, run, console), folder, keep, console, errors)
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
@@ -126,19 +129,6 @@ def _run_into(
         errors.print(f"baton sim: {_cut(report, 1 + len(others), wanted)}", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     return 0 if report.summary.counts.succeeded and is_kept else EXIT_FAILED
-
-
-def _keep(folder: Path, report: Report, run: FleetRun, asked: Asked, console: Console, errors: Console) -> bool:
-    """Whether the files could be written; if not, all that was shown stays true."""
-    try:
-        written = write_files(folder, report, run, asked.steps)
-    except OSError as error:
-        text = f"baton sim: {error.filename}: {error.strerror}: no file of this run was kept"
-        errors.print(text, markup=False, highlight=False, soft_wrap=True)
-        return False
-    for path in written:
-        console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
-    return True
 
 
 def _others(scenario: RunScenario, shown: Console | None, stopping: Stopping) -> list[dict[str, float]]:
@@ -188,7 +178,10 @@ def simulate(
         return run(progress=progress)
 
 
-def _show_uses(run: FleetRun, console: Console) -> None:
+def _show(scenario: RunScenario, report: Report, run: FleetRun, console: Console) -> None:
+    if scenario.title:
+        console.print(escape(scenario.title), highlight=False, soft_wrap=True)
+    show_report(report, run.facts, console)
     for use in run.uses:
         text = f"{use.name}: {use.num_steps} steps, computing {use.busy_share:.1%} of the time"
         if use.kv_bytes:

@@ -1,10 +1,10 @@
-"""The command line of `baton sim`."""
+"""What `baton sim`, `compare` and `tune` are asked alike: a scenario, and what is changed of it. And `sim` alone."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,73 +28,108 @@ time is modelled, and report as `baton bench` does.
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """What a command line says."""
 
     scenario: str = ""
     topology: str = ""
     profile: str = ""
     trace: str = ""
     synthetic: str = ""
-    policy: str = ""
     slo: str = ""
     seed: int | None = None
     seeds: int | None = None
-    data: str = ""
     out: str = ""
     settings: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """KNOB=VALUE of the scenario, in the order in which they are set."""
+        return self.settings
+
+
+class SimAsked(Asked, frozen=True, kw_only=True):
+    """What that of `baton sim` says besides."""
+
+    policy: str = ""
+    data: str = ""
     steps: bool = False
     list: bool = False
+
+    @property
+    def knobs(self) -> dict[str, str]:
+        """Of the policy."""
+        return POLICIES[self.policy].knobs if self.policy else {}
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        return (*(f"{knob}={value}" for knob, value in self.knobs.items()), *self.settings)
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
 
 
 class BadCommand(ServingError):
     """Options that make no run together."""
 
 
-def parse(arguments: list[str]) -> Asked:
-    """Exits where argparse does."""
-    parser = argparse.ArgumentParser(
-        prog="baton sim",
-        usage="baton sim [--OPTION VALUE …]",
-        description=DESCRIPTION,
+def new_parser(name: str, description: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"baton {name}",
+        usage=f"baton {name} [--OPTION VALUE …]",
+        description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def add_flags(parser: argparse.ArgumentParser, *, seeds: str, files: str, settings: str) -> None:
+    """Of `Asked`, but for the topology. What runs with further seeds are, what `--out` gets, what `--set` may say."""
     parser.add_argument("--scenario", metavar="NAME", help="a built-in scenario, or the path of a file like theirs")
-    parser.add_argument("--topology", metavar="6P2D", help="executors: P prefill, D decode, U both")
     parser.add_argument("--profile", metavar="NAME", help="step times: a built-in profile, or the path of one")
     parser.add_argument("--trace", metavar="FILE", help="the load: a trace, as `baton bench --trace` reads it")
     parser.add_argument("--synthetic", metavar="SPEC", help="the load: options of `baton bench`, as NAME=VALUE …")
-    parser.add_argument("--policy", choices=list(POLICIES), metavar="NAME", help="a set of knobs: see --list")
     parser.add_argument(
-        "--slo", metavar="ttft=2s,itl=25ms", help="bounds that a request keeps or not; without a unit in seconds"
+        "--slo", metavar="ttft=2s,itl=25ms", help="bounds that a good request keeps; without a unit in seconds"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
-    parser.add_argument("--seeds", type=int, metavar="N", help="so many runs with seeds from that one on: intervals")
+    parser.add_argument("--seeds", type=int, metavar="N", help=seeds)
+    parser.add_argument("--out", metavar="DIR", help=f"folder for {files}")
+    parser.add_argument("--set", dest="settings", action="append", metavar="KNOB=VALUE", help=settings)
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str], asked: type[AskedT]) -> AskedT:
+    """Exits where argparse does."""
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    return msgspec.convert(given, asked)
+
+
+def parse(arguments: list[str]) -> SimAsked:
+    """Exits where argparse does."""
+    parser = new_parser("sim", DESCRIPTION)
+    parser.add_argument("--topology", metavar="6P2D", help="executors: P prefill, D decode, U both")
+    add_flags(
+        parser,
+        seeds="so many runs with seeds from that one on: intervals",
+        files="report.json, requests.jsonl, summary.csv, report.html",
+        settings="change a field of the scenario or a knob of a table: topology=2U, decode.num_slots=64, load.rate=3",
+    )
+    parser.add_argument("--policy", choices=list(POLICIES), metavar="NAME", help="a set of knobs: see --list")
     parser.add_argument("--data", metavar="DIR", help="of a scenario with measured figures: the run's files")
-    parser.add_argument("--out", metavar="DIR", help="folder for report.json, requests.jsonl, summary.csv, report.html")
-    parser.add_argument(
-        "--set", dest="settings", action="append", metavar="KNOB=VALUE",
-        help="change a field of the scenario or a knob of a table: topology=2U, decode.num_slots=64, load.rate=3",
-    )  # fmt: skip
     parser.add_argument("--steps", action="store_true", help="with --out: steps.jsonl and trace.json, too")
     parser.add_argument("--list", action="store_true", help="print the built-in scenarios and profiles")
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    return msgspec.convert(given, Asked)
+    return parsed(parser, arguments, SimAsked)
 
 
 def table_of(asked: Asked) -> dict[str, Any]:
     """What makes the scenario, and its arms if it has some. Raises ServingError."""
     if bool(asked.scenario) == bool(asked.topology):
         raise BadCommand("--scenario, or --topology with --profile and a load: one of the two")
-    if asked.steps and not asked.out:
-        raise BadCommand("--steps: they are written to the folder of --out")
     table = _of_flags(asked) if asked.topology else read_scenario(asked.scenario)
     if not asked.topology and (asked.profile or asked.trace or asked.synthetic):
         raise BadCommand("--profile, --trace, --synthetic: a scenario says them; --set changes what it says")
     if asked.slo:
         table["slo"] = asked.slo
-    knobs = POLICIES[asked.policy].knobs if asked.policy else {}
-    for setting in (*(f"{knob}={value}" for knob, value in knobs.items()), *asked.settings):
+    for setting in asked.changes:
         set_value(table, setting)
     if asked.seed is not None:
         table["seed"] = asked.seed
@@ -105,10 +140,9 @@ def table_of(asked: Asked) -> dict[str, Any]:
     return table
 
 
-def told_settings(asked: Asked) -> dict[str, str]:
+def told_settings(asked: SimAsked) -> dict[str, str]:
     """What the command line sets of a scenario: path of a field or knob → as it was said."""
-    knobs = POLICIES[asked.policy].knobs if asked.policy else {}
-    told = {knob: f"--policy {asked.policy} ({knob}={value})" for knob, value in knobs.items()}
+    told = {knob: f"--policy {asked.policy} ({knob}={value})" for knob, value in asked.knobs.items()}
     told |= {setting.partition("=")[0].strip(): f"--set {setting}" for setting in asked.settings}
     if asked.slo:
         told["slo"] = f"--slo {asked.slo}"

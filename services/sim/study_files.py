@@ -1,27 +1,22 @@
-"""Files of a study."""
+"""Files of a study, as bytes."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from baton.services.loadgen.out_folder import write_whole
+
+def json_file(data: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n"
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Raises OSError."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
-
-
-def write_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Raises OSError."""
+def csv_file(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(heads)
     table.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    return text.getvalue().encode()

@@ -6,62 +6,33 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from baton.core.metrics.goodput import NO_SLO, Slo
 from baton.core.metrics.intervals import caution
 from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.services.loadgen.bench_settings import slo_of
-from baton.services.sim.run_flags import Asked, BadCommand, table_of
+from baton.services.sim.run_flags import Asked, BadCommand, add_flags, table_of
 
 DEFAULT_SEEDS = 3
 MAX_SEEDS, MAX_JOBS = 100, 256
 
 
-class Study(msgspec.Struct, frozen=True, kw_only=True):
+class Study(Asked, frozen=True, kw_only=True):
     """What both are asked."""
 
-    scenario: str = ""
-    profile: str = ""
-    trace: str = ""
-    synthetic: str = ""
-    slo: str = ""
-    seed: int | None = None
-    seeds: int | None = None
     jobs: int | None = None
-    out: str = ""
-    settings: tuple[str, ...] = ()
 
 
-def add_flags(parser: argparse.ArgumentParser, files: str) -> None:
+def add_study_flags(parser: argparse.ArgumentParser, files: str) -> None:
     """`files`: what `--out` gets."""
-    parser.add_argument(
-        "--scenario", metavar="NAME", help="a built-in scenario, or a file like theirs: load, knobs, SLO"
-    )
-    parser.add_argument("--profile", metavar="NAME", help="step times: a built-in profile, or the path of one")
-    parser.add_argument("--trace", metavar="FILE", help="the load: a trace, as `baton bench --trace` reads it")
-    parser.add_argument("--synthetic", metavar="SPEC", help="the load: options of `baton bench`, as NAME=VALUE …")
-    parser.add_argument("--slo", metavar="ttft=2s,itl=25ms", help="bounds that a good request keeps, all of them")
-    parser.add_argument("--seed", type=int, metavar="N", help="of all chance; the scenario's own if not given")
-    parser.add_argument(
-        "--seeds", type=int, metavar="N", help=f"runs of each load, for the intervals ({DEFAULT_SEEDS}; of a trace 1)"
+    add_flags(
+        parser,
+        seeds=f"runs of each load, for the intervals ({DEFAULT_SEEDS}; of a trace 1)",
+        files=files,
+        settings="change a field of the scenario or a knob of a table, for all: executor.piece_bytes=67108864",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (one for each core)")
-    parser.add_argument("--out", metavar="DIR", help=f"folder for {files}")
-    parser.add_argument(
-        "--set", dest="settings", action="append", metavar="KNOB=VALUE",
-        help="change a field of the scenario or a knob of a table, for all: executor.piece_bytes=67108864",
-    )  # fmt: skip
-
-
-def new_parser(name: str, description: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog=f"baton {name}",
-        usage=f"baton {name} [--OPTION VALUE …]",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
 
 
 def base_table(study: Study, topology: str) -> dict[str, Any]:
@@ -70,19 +41,9 @@ def base_table(study: Study, topology: str) -> dict[str, Any]:
         value = getattr(study, name)
         if value is not None and not least <= value <= most:
             raise BadCommand(f"--{name} {value}: from {least} to {most}")
-    asked = Asked(
-        scenario=study.scenario,
-        topology="" if study.scenario else topology,
-        profile=study.profile,
-        trace=study.trace,
-        synthetic=study.synthetic,
-        slo=study.slo,
-        seed=study.seed,
-        settings=study.settings,
-    )
     if not study.scenario and not (study.profile and (study.trace or study.synthetic)):
         raise BadCommand("--scenario, or --profile and a load (--trace or --synthetic)")
-    table = table_of(asked)
+    table = table_of(structs.replace(study, topology="" if study.scenario else topology, seeds=None))
     if "arms" in table:
         raise BadCommand(f"--scenario {study.scenario}: it has arms of its own; `baton sim` compares those")
     table["topology"] = topology

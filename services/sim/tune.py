@@ -1,7 +1,7 @@
 """`baton tune`: which topology and knobs serve the most requests within an SLO, of a number of executors.
 
-Exit codes: 0; 1 no settings hold any rate, or a law of the system was broken; 2 nothing could be run; 130 interrupted:
-the best that was found by then is reported.
+Exit codes: 0; 1 no settings hold any rate, a law of the system was broken, or the figures or files could not be
+written; 2 nothing could be run; 130 interrupted: the best that was found by then is reported.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from baton.services.loadgen.console import Output
 from baton.services.loadgen.interrupts import EXIT_INTERRUPTED
 from baton.services.loadgen.out_folder import taken
 from baton.services.sim.many_runs import ManyRuns, default_jobs
+from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.run import EXIT_FAILED
-from baton.services.sim.run_flags import BadCommand
+from baton.services.sim.run_flags import BadCommand, new_parser, parsed
 from baton.services.sim.study_command import run_study
-from baton.services.sim.study_flags import Study, add_flags, base_table, bound_of, new_parser, seeds_of
+from baton.services.sim.study_flags import Study, add_study_flags, base_table, bound_of, seeds_of
 from baton.services.sim.study_load import SPEED, at_rate, axis_of, fixed_settings, light_rate
 from baton.services.sim.tune_report import Tuned, show, write
 
@@ -58,9 +59,8 @@ def parse(arguments: list[str]) -> Asked:
         help='values to try: "decode.num_slots=32,64 …"; nothing: topologies alone; a short list if not given',
     )  # fmt: skip
     parser.add_argument("--budget", type=int, metavar="RUNS", help=f"of the search at most ({DEFAULT_BUDGET})")
-    add_flags(parser, ", ".join(FILES))
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    return msgspec.convert(given, Asked)
+    add_study_flags(parser, ", ".join(FILES))
+    return parsed(parser, arguments, Asked)
 
 
 def main(arguments: list[str]) -> int:
@@ -75,7 +75,7 @@ def _tune(asked: Asked, console: Output, errors: Output) -> int:
 
 
 def _tune_into(folder: Path | None, tuning: Tuning, asked: Asked, console: Output, errors: Output) -> int:
-    is_interrupted = False
+    is_interrupted, is_kept = False, True
     try:
         with ManyRuns(asked.jobs or default_jobs(), errors if errors.is_terminal else None) as runs:
             tuning.run(runs)
@@ -85,13 +85,14 @@ def _tune_into(folder: Path | None, tuning: Tuning, asked: Asked, console: Outpu
         errors.print(f"baton {NAME}: {text}", highlight=False, soft_wrap=True)
     if tuning.search.results:
         tuned = tuning.tuned(is_interrupted)
-        show(tuned, console)
-        if folder is not None:
-            for path in write(folder, FILES, tuned):
-                console.print(f"written: {path}", highlight=False, soft_wrap=True, markup=False)
+
+        def keep(folder: Path) -> list[Path]:
+            return write(folder, FILES, tuned)
+
+        is_kept = tell_and_keep(NAME, lambda: show(tuned, console), folder, keep, console, errors)
     if is_interrupted:
         return EXIT_INTERRUPTED
-    return 0 if tuning.search.finalists() else EXIT_FAILED
+    return 0 if tuning.search.finalists() and is_kept else EXIT_FAILED
 
 
 class Tuning:

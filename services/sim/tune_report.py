@@ -7,10 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from baton.core.metrics.goodput import Slo
 from baton.core.metrics.intervals import Estimate
@@ -22,11 +20,10 @@ from baton.core.sim.study.pairs import figure
 from baton.core.sim.study.search import STEP, Search
 from baton.core.sim.study.texts import NONE, counted, number, percent, with_interval
 from baton.core.sim.study.verdict import KEPT_SHARE
-from baton.services.loadgen.console import show_table
-from baton.services.loadgen.out_folder import write_whole
-from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends
+from baton.services.loadgen.out_folder import write_all
+from baton.services.sim.compare_report import MORE_LOAD, bounds_text, ends, show_table_of
 from baton.services.sim.html import Chart, Column, Line, Page, TableOf, render
-from baton.services.sim.study_files import write_csv, write_json
+from baton.services.sim.study_files import csv_file, json_file
 from baton.services.sim.study_flags import seeds_text
 from baton.services.sim.tune_settings import check_config, command, config_text
 
@@ -54,15 +51,9 @@ class Tuned(NamedTuple):
 
 
 def show(of: Tuned, console: Console) -> None:
-    _line(console, f"\n[bold]{of.executors} executors[/], {escape(bounds_text(of.slo))}")
+    _line(console, f"\n[bold]{counted(of.executors, 'executor')}[/], {escape(bounds_text(of.slo))}")
     _line(console, escape(about(of)))
-    table = table_of(of)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in table.columns:
-        shown.add_column(escape(head.title), justify="right" if head.is_number else "left")
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
-    show_table(shown, console)
+    show_table_of(table_of(of), console)
     _line(console, f"[bold]{escape(sentence(of))}[/]")
     if text := settings_text(of):
         _line(console, "")
@@ -70,18 +61,14 @@ def show(of: Tuned, console: Console) -> None:
 
 
 def write(folder: Path, names: Sequence[str], of: Tuned) -> list[Path]:
-    """JSON, CSV, page, settings; those that were written. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """JSON, CSV, page, settings if there are some: all or none. Page and settings. Raises OSError."""
     json_name, csv_name, page_name, settings_name = names
-    write_json(folder / json_name, as_data(of))
     heads = ("candidate", "rate", "figure", "value", "low", "high", "on_frontier")
-    write_csv(folder / csv_name, heads, csv_rows(of))
-    write_whole(folder / page_name, render(page(of)).encode())
-    written = [folder / page_name]
+    shown = [(page_name, render(page(of)).encode())]
     if text := settings_text(of):
-        write_whole(folder / settings_name, text.encode())
-        written.append(folder / settings_name)
-    return written
+        shown.append((settings_name, text.encode()))
+    write_all(folder, [(csv_name, csv_file(heads, csv_rows(of))), *shown, (json_name, json_file(as_data(of)))])
+    return [folder / name for name, _ in shown]
 
 
 def about(of: Tuned) -> str:
@@ -274,7 +261,7 @@ def page(of: Tuned) -> Page:
     bounds = {"ttft_s.p99": of.slo.ttft_s, "itl_s.p99": of.slo.itl_s}
     return Page(
         kind="Tuning",
-        title=f"{of.executors} executors",
+        title=counted(of.executors, "executor"),
         verdict=sentence(of),
         facts=[("SLO", bounds_text(of.slo)), ("Search", about(of))],
         note="Up and to the left is better. Bars are 95 % intervals, the dashed line is a bound of the SLO.",

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from baton.services.model.fetch import fetch
 from tests.support.completions import ask, check_answer, random_question
+from tests.support.metrics import labelled_samples
 from tests.support.stack import Stack
 
 PAIR = ("scheduler", "prefill", "decode", "router")
@@ -83,10 +82,7 @@ async def check_nothing_held(stack: Stack) -> None:
 
 async def samples(stack: Stack, name: str) -> dict[tuple[str, ...], float]:
     """Every sample of its `/metrics`, by name and labels."""
-    record = await stack.record(name)
-    _, text = await stack.get(record.admin_port or record.http_port, "/metrics")
-    families = text_string_to_metric_families(text)
-    return {(s.name, *sorted(s.labels.values())): s.value for family in families for s in family.samples}
+    return labelled_samples(await stack.metrics(name))
 
 
 class Listener(NamedTuple):

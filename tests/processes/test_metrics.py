@@ -16,9 +16,7 @@ from tests.support.stack import Stack
 
 async def families(stack: Stack, name: str) -> dict[str, Metric]:
     """By name; those that Baton exports of itself."""
-    record = await stack.record(name)
-    _, text = await stack.get(record.admin_port or record.http_port, "/metrics")
-    found = list(text_string_to_metric_families(text))
+    found = list(text_string_to_metric_families(await stack.metrics(name)))
     assert len({family.name for family in found}) == len(found), f"{name} exports one name twice"
     return {family.name: family for family in found}
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from baton.core.executor.events import EXIT_UNPROVEN
 from baton.services.executor.ranks.processes import EXIT_GROUP_INCOMPLETE
 from baton.services.runtime.lifecycle import EXIT_REFUSED
 from tests.processes.conftest import NAMES, Stage
 from tests.support.loops import until
+from tests.support.metrics import samples_of
 from tests.support.stack import Stack
 
 ALONE = ("scheduler", "unified", "router")
@@ -65,9 +65,7 @@ def is_gone(pid: int) -> bool:
 
 
 async def by_rank(stack: Stack, name: str, metric: str) -> dict[str, float]:
-    record = await stack.record(name)
-    _, text = await stack.get(record.admin_port, "/metrics")
-    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    samples = samples_of(await stack.metrics(name))
     return {s.labels["rank"]: s.value for s in samples if s.name == f"baton_{metric}_total"}
 
 

@@ -198,12 +198,22 @@ def test_c12_a_deployment_that_cannot_be_is_refused_in_one_line(
     assert log.startswith(f"baton up: {why}")
 
 
-def test_a_child_that_cannot_start_ends_the_start_and_the_last_line_says_why(tiny: Path, tmp_path: Path) -> None:
-    with deployment(tiny, tmp_path, free_port(), "[device]\nkv_bytes = 1000\n") as up:
+@pytest.mark.parametrize(
+    ("knobs", "why"),
+    [
+        ("[device]\nkv_bytes = 1000\n", "(prefill|decode)0 cannot start: device.kv_bytes = 1000: 0 KV blocks"),
+        ("[prefill]\npiece_bytes = 7\n", "prefill0 cannot start: piece_bytes = 7: one slot of one plane has 8"),
+    ],
+    ids=["too little memory", "pieces smaller than a slot"],
+)
+def test_a_child_that_cannot_start_ends_the_start_and_the_last_line_says_why(
+    tiny: Path, tmp_path: Path, knobs: str, why: str
+) -> None:
+    with deployment(tiny, tmp_path, free_port(), knobs) as up:
         out, log = up.process.communicate(timeout=HANG_LIMIT_S)
         assert up.process.returncode == EXIT_REFUSED
     assert out == ""
-    assert re.search("(prefill|decode)0 cannot start: device.kv_bytes = 1000: 0 KV blocks", log.splitlines()[-1])
+    assert re.search(why, log.splitlines()[-1])
     assert all(log.count(f"what=started child={name}0") == 1 for name in ("prefill", "decode"))
     assert "Traceback" not in log
     assert "never retrieved" not in log

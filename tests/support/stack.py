@@ -156,9 +156,12 @@ class Stack:
 
     async def gauges(self, name: str) -> dict[str, float]:
         """Every sample of `/metrics` that has no labels, without its `baton_` prefix."""
+        return plain_samples(await self.metrics(name))
+
+    async def metrics(self, name: str) -> str:
+        """The text of its `/metrics`."""
         record = await self.record(name)
-        _, text = await self.get(record.admin_port or record.http_port, "/metrics")
-        return plain_samples(text)
+        return (await self.get(record.admin_port or record.http_port, "/metrics"))[1]
 
     async def quiescent(self) -> None:
         """Wait until no process holds anything of any request."""

@@ -41,4 +41,4 @@ def with_interval(found: Estimate | None, factor: float = 1.0, sign: str = " ± 
     if not found.is_even:
         return f"{value} ({number(found.low * factor)} to {number(found.high * factor)})"
     half = (found.high - found.low) / 2 * factor
-    return f"{value}{sign}{float(f'{half:.2g}'):g}"
+    return f"{value}{sign}{number(float(f'{half:.2g}'))}"

@@ -35,7 +35,7 @@ function countUnit(high) {
 
 // Labels of ticks; those of a linear axis share one unit.
 function tickTexts(scale, unit) {
-  if (unit === "share") return scale.ticks.map((value) => `${number(value * 100)} %`);
+  if (unit === "share") return scale.ticks.map((value) => `${+(value * 100).toPrecision(6)} %`);
   if (unit === "s") return scale.ticks.map((value) => exactTime(value, scale.isLog ? value : scale.high));
   const { factor, sign } = countUnit(scale.high);
   return scale.ticks.map((value) => `${(+(value * factor).toPrecision(6)).toLocaleString("en")}${value ? sign : ""}`);

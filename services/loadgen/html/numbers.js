@@ -1,11 +1,12 @@
 // How numbers are written: a unit that fits, three digits that count, and "–" for what is undefined.
 
 const NONE = "–";
+const MOST_DIGITS = 20; // after the point: as many as every browser writes
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
 function digits(value, count) {
   const whole = Math.floor(Math.log10(Math.abs(value) || 1)) + 1;
-  return Math.max(0, count - Math.max(whole, 1));
+  return Math.min(Math.max(0, count - (whole < 0 ? whole : Math.max(whole, 1))), MOST_DIGITS);
 }
 
 const decimal = (value, places) =>

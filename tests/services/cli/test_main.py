@@ -103,3 +103,16 @@ def test_an_output_that_nobody_reads_ends_a_command_without_a_traceback(tmp_path
     with os.fdopen(writing, "w") as unread:
         done = run_planted(f"def main(_): print('x' * {size})", tmp_path, stdout=unread)
     assert (done.returncode, done.stderr) == (EXIT_UNREAD, "")
+
+
+@pytest.mark.parametrize(
+    ("size", "code", "told"),
+    [(10, 0, "baton: No space left on device\n"), (10, 3, ""), (1_000_000, 3, "baton: No space left on device\n")],
+    ids=["at its end", "at the end of one that has failed by itself", "in the middle"],
+)
+def test_a_full_output_ends_a_command_without_a_traceback(tmp_path: Path, size: int, code: int, told: str) -> None:
+    planted = f"def main(_):\n    print('x' * {size})\n    return {code}\n"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = run_planted(planted, tmp_path, stdout=full, env=environment)
+    assert (done.returncode, done.stderr) == (1 if told else code, told)

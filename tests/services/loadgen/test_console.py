@@ -44,6 +44,12 @@ def test_times_are_milliseconds_and_tokens_are_counts() -> None:
     assert "requests/s 1.00, output tokens/s 2.0, input tokens/s 4.0" in lines
 
 
+def test_a_rate_that_is_small_is_not_written_as_none() -> None:
+    run = measured(text="a")
+    run = run._replace(facts=[msgspec.structs.replace(row, done_s=row.sent_s + 800.0) for row in run.facts])
+    assert any(line.startswith("requests/s 0.00125, ") for line in shown(run))
+
+
 def test_a_rate_is_asked_for_only_where_requests_have_times() -> None:
     run = measured(text="a")
     later = msgspec.structs.replace(FACTS, index=1, scheduled_s=0.5, dispatched_s=0.5, sent_s=0.5)

@@ -17,7 +17,8 @@ from baton.core.sim.memory import sim_layout
 from baton.core.sim.step_time.observed import ObservedSteps
 from baton.core.sim.step_time.profile import load_profile
 from baton.services.executor.step_log import StepLog
-from baton.services.profile.__main__ import EXIT_REFUSED, main
+from baton.services.loadgen.refusals import EXIT_REFUSED
+from baton.services.profile.__main__ import EXIT_FAILED, main
 from baton.services.sim.run import main as simulate
 
 STEP_S, TOKEN_S = 0.003, 1e-4  #: of a fake device, which counts each token alike
@@ -123,6 +124,19 @@ def test_what_cannot_be_read_or_fitted_is_one_line(tmp_path: Path, capsys: pytes
     assert lines[0] == "baton profile: http://127.0.0.1:1/steps?after=0: Connection refused"
     assert "3 steps" in lines[1]
     assert not (tmp_path / "x").exists()
+
+
+def test_a_full_disk_costs_the_profile_and_the_exit_code_but_not_what_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.new").symlink_to("/dev/full")
+    with served(logged_steps(600)) as address:
+        assert main(["--executor", address, "--out", str(tmp_path / "x")]) == EXIT_FAILED
+    told = capsys.readouterr()
+    assert told.err == f"baton profile: {tmp_path}/x: No space left on device\n"
+    assert "600 steps" in told.out
+    assert "written" not in told.out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_profile_that_could_not_be_written_is_not_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from baton.services.sim.compare import main, parse, plain_table
-from baton.services.sim.run import EXIT_REFUSED
+from baton.services.sim.compare import FILES, main, parse, plain_table
+from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED
 from baton.services.sim.run_flags import BadCommand
 
 A100 = ("--profile", "a100-opt13b-tp1", "--set", "executor.piece_bytes=67108864")
@@ -156,6 +158,33 @@ def test_files_of_an_earlier_study_are_not_lost(tmp_path: Path, capsys: pytest.C
     (tmp_path / "compare.csv").write_text("mine")
     assert main(["--topology", "1P1D", *A100, *LOAD, "--out", str(tmp_path)]) == EXIT_REFUSED
     assert "already holds a study (compare.csv)" in capsys.readouterr().err
+
+
+def test_a_full_disk_keeps_no_file_and_costs_the_exit_code_but_not_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["--topology", "1P1D", *A100, *LOAD, "--rates", "2", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]
+    (tmp_path / "compare.html.new").symlink_to("/dev/full")
+    assert main(told) == EXIT_FAILED
+    shown = capsys.readouterr()
+    assert shown.err == f"baton compare: {tmp_path}/compare.html: No space left on device: no file was kept\n"
+    assert "1P1D against 2U" in shown.out
+    assert "written" not in shown.out
+    assert list(tmp_path.iterdir()) == []
+    assert main(told) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+
+
+def test_a_full_standard_output_costs_the_exit_code_and_no_file(tmp_path: Path) -> None:
+    told = ["--topology", "1P1D", *A100, *LOAD, "--rates", "2", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "baton.services.cli.main", "compare", *told]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=200)
+    assert (done.returncode, set(done.stderr.splitlines())) == (
+        EXIT_FAILED,
+        {"baton compare: standard output: No space left on device"},
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
 def test_the_examples_of_the_help_are_read() -> None:

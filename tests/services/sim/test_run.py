@@ -177,6 +177,6 @@ def test_a_full_disk_keeps_no_file_and_the_run_can_be_made_again(
     assert main(told) == EXIT_FAILED
     shown = capsys.readouterr()
     assert "18 of 18 requests succeeded" in shown.out
-    assert f"baton sim: {tmp_path}/report.html: No space left on device" in shown.err
+    assert f"baton sim: {tmp_path}/report.html: No space left on device: no file was kept" in shown.err
     assert list(tmp_path.iterdir()) == []
     assert main(told) == 0

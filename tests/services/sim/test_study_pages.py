@@ -87,6 +87,19 @@ async def test_keys_read_values_without_a_pointer(tmp_path: Path) -> None:
         assert await page.locator(".panel:nth-child(3) svg").count() == 0
 
 
+async def test_what_is_small_is_not_written_as_nothing(tmp_path: Path) -> None:
+    points = [(0.0042, 0.00123, None, None), (0.5, 0.0512, None, None)]
+    slow = Chart("Slow", "", "requests/s", "count", [Line("1P1D", points)])
+    fields = {name: getattr(comparison(), name) for name in Page.__struct_fields__}
+    async with open_report(render(Page(**fields | {"charts": [slow]})), tmp_path) as page:
+        await page.focus(".panel svg")
+        read = []
+        for key in ("Home", "End"):
+            await page.keyboard.press(key)
+            read.append([await page.inner_text(f".panel .legend .{part}") for part in ("at", "value")])
+        assert read == [["0.00420 requests/s", "0.00123"], ["0.50 requests/s", "0.0512"]]
+
+
 async def test_points_of_a_frontier_are_read_one_by_one(tmp_path: Path) -> None:
     async with open_report(render(tuning()), tmp_path) as page:
         await page.focus(".panel svg")

@@ -15,7 +15,7 @@ from baton.core.ids import Role
 from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.services.sim import tune
 from baton.services.sim.many_runs import ManyRuns
-from baton.services.sim.run import EXIT_REFUSED
+from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED
 from baton.services.sim.tune import main
 from baton.services.sim.tune_settings import check_config, command, config_text
 
@@ -70,6 +70,20 @@ def test_a_load_that_is_too_small_to_find_a_limit_is_told(tmp_path: Path) -> Non
     rates = sorted({point["rate"] for each in found["candidates"] for point in each["points"]})
     assert rates[-1] < 20 * rates[0]
     assert "within 5 %" not in (tmp_path / "tune.html").read_text()
+
+
+def test_a_full_disk_keeps_no_file_and_costs_the_exit_code_but_not_what_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["--executors", "1", *A100, *LOAD, "--seeds", "1", "--jobs", "1", "--knobs", "", "--out", str(tmp_path)]
+    (tmp_path / "tune.toml.new").symlink_to("/dev/full")
+    assert main(told) == EXIT_FAILED
+    shown = capsys.readouterr()
+    assert shown.err == f"baton tune: {tmp_path}/tune.toml: No space left on device: no file was kept\n"
+    assert "\n1 executor, TTFT" in shown.out
+    assert list(tmp_path.iterdir()) == []
+    assert main(told) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(tune.FILES)
 
 
 def test_the_same_seed_finds_the_same_with_more_processes(tmp_path: Path) -> None:

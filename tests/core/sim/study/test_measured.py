@@ -123,4 +123,5 @@ def test_figures_as_they_are_written() -> None:
     assert with_interval(Estimate(value=3.917, low=3.8, high=4.034)) == "3.92 ± 0.12"
     assert with_interval(Estimate(value=3.917)) == "3.92"
     assert with_interval(Estimate(value=0.55, low=0.0, high=1.0), 100.0, "±") == "55 (0 to 100)"
+    assert with_interval(Estimate(value=2_345_678.0, low=1_145_678.0, high=3_545_678.0)) == "2,345,678 ± 1,200,000"
     assert with_interval(None) == "–"
