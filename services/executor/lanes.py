@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from baton.core.config import ExecutorConfig
+from baton.core.ids import Role
 from baton.services.runtime.settings import DeviceSettings, SettingsInvalid
 
 SHARED, PARTITIONED = "shared", "partitioned"
 
 
-def lane_cores(config: ExecutorConfig, told: DeviceSettings, cores: tuple[int, ...]) -> tuple[frozenset[int], ...]:
-    """By lane, the cores of its threads: all for each, or parts that do not meet. Raises SettingsInvalid."""
+def lane_cores(
+    role: Role, config: ExecutorConfig, told: DeviceSettings, cores: tuple[int, ...]
+) -> tuple[frozenset[int], ...]:
+    """By lane, the cores of its threads: all for each, or parts that do not meet. A prefill executor has one lane, and
+    what [device] says of two is for those beside it that decode. Raises SettingsInvalid."""
     if told.overlap not in (SHARED, PARTITIONED):
         raise SettingsInvalid(f"device.overlap = {told.overlap!r} is none of {SHARED}, {PARTITIONED}")
     if config.num_lanes == 1:
-        _refuse(told, "overlap", "prefill_cores", why="only with step_mode = overlap")
+        if role is not Role.PREFILL:
+            _refuse(told, "overlap", "prefill_cores", why="only with step_mode = overlap")
         return (frozenset(cores),)
     if told.num_ranks > 1:
         raise SettingsInvalid(f"step_mode = overlap: not with device.num_ranks = {told.num_ranks}")

@@ -180,7 +180,7 @@ async def serve_executor(life: Lifecycle, settings: Settings) -> None:
         raise InvariantViolated("an executor needs an executor's knobs")
     ring = KeyRing(Path(settings.link.keys), settings.service.name)
     cores = parse_cores(settings.device.cores)
-    lanes = lane_cores(config, settings.device, cores)
+    lanes = lane_cores(settings.role, config, settings.device, cores)
     os.sched_setaffinity(0, cores)
     configure_transport_environment(is_local(settings.link.listen))
     with ThreadPoolExecutor(1) as beside:

@@ -19,6 +19,7 @@ WITHOUT_EFFECT: dict[Role, dict[tuple[str, str], str]] = {
 #: what a file for all roles may say and one role does not need: it has no flag for it
 FOR_OTHERS: dict[Role, frozenset[tuple[str, str]]] = {
     Role.SCHEDULER: frozenset({("link", "scheduler"), ("link", "scheduler_name"), ("service", "drain_timeout_s")}),
+    Role.PREFILL: frozenset({("device", "overlap"), ("device", "prefill_cores")}),
 }
 #: of [device]
 CPU_ONLY = ("num_ranks", "rank_timeout_s", "overlap", "prefill_cores")

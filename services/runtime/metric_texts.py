@@ -55,7 +55,7 @@ TEXTS: dict[str, str] = {
     "sequences_waiting": "Sequences in the ready queue",
     "draining": "1 while nothing new is taken",
     "preempted": "Sequences whose memory went to older ones",
-    "refused_after_placement": "Placements that did not fit: a bug, each of them",
+    "refused_after_placement": "Placements refused here: a bug, but for those whose pair closed meanwhile (LINK_BUSY)",
     # executor: steps
     "steps_in_flight": "Steps launched and not done",
     "steps_launched": "Steps that the machine has launched",

@@ -19,6 +19,7 @@ from baton.core.trace.recorder import Recorder
 from baton.services.runtime.admin import AdminPages, Page
 from baton.services.runtime.driver import Driver
 from baton.services.runtime.journal import open_journal
+from baton.services.runtime.known_counters import known_counters
 from baton.services.runtime.lifecycle import Lifecycle
 from baton.services.runtime.metrics import Distribution, Metrics
 from baton.services.runtime.settings import Settings
@@ -71,7 +72,8 @@ class Process:
         self._recorder = recorder if service.trace_events else None
         self.driver = Driver(Node(self.own, self.machine, timing), loop, life.fail, journal, self._recorder)
         self._perform_links()
-        self.metrics.add_gauges(self.machine.gauges)
+        known = known_counters(settings.role, settings.knobs)
+        self.metrics.add_gauges(lambda: known | self.machine.gauges())
         self.metrics.add_gauges(self._own_gauges)
         self.metrics.add_distributions(self._turns)
 

@@ -110,7 +110,7 @@ class Child:
     async def _live_once(self) -> int:
         self.epoch = max(self.epoch + 1, time.time_ns() // 1_000_000)
         self.num_starts += 1
-        command = (*self.plan.program, *self.plan.flags, "--epoch", str(self.epoch))
+        command = (*self.plan.program, *self.plan.flags, "--epoch", str(self.epoch), *self._where_it_was())
         self._process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -126,6 +126,11 @@ class Child:
         self._log.info("exited", child=self.plan.name, child_epoch=self.epoch, exit_code=code)
         self._exited(Life(self.plan.name, self.epoch))
         return code
+
+    def _where_it_was(self) -> tuple[str, ...]:
+        """The port that an earlier life served on, if it was free to choose one: its clients know no other."""
+        record = read_record(self._run_folder, self.plan.name)
+        return ("--port", str(record.http_port)) if record is not None and record.http_port else ()
 
     async def _others_ended(self, session: int) -> None:
         """Until nothing that the life has started runs: the kernel kills its ranks with it, which takes a moment, and

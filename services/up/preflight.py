@@ -40,7 +40,8 @@ def configured_model(config: Path | None, environment: Mapping[str, str]) -> str
 def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
     """Read each process's settings as it will, and try what else would end a start. Raises a ServingError."""
     if options.config is not None:
-        check_sections(options, read_file(options.config))
+        check_sections(options, read_file(options.config), str(options.config))
+    check_sections(options, read_environment(environment), "environment")
     told = {
         plan.name: read_settings(plan.role, plan.flags, environment)
         for plan in plan_children(options, Path("/"), os.getpid())
@@ -57,12 +58,12 @@ def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
     return Checked(http.host, http.served_names, needs_api_key, timeouts_s)
 
 
-def check_sections(options: UpOptions, told: Mapping[str, object]) -> None:
+def check_sections(options: UpOptions, told: Mapping[str, object], where: str) -> None:
     """C12: knobs of executors that are not there have no effect. Raises SettingsInvalid."""
     counts = {"prefill": options.num_prefill, "decode": options.num_decode, "unified": options.num_unified}
     for section, count in counts.items():
         if count == 0 and told.get(section):
-            raise SettingsInvalid(f"{options.config}: [{section}] has no effect: there is no {section} executor")
+            raise SettingsInvalid(f"{where}: [{section}] has no effect: there is no {section} executor")
 
 
 def check_address(host: str, port: int) -> None:

@@ -34,6 +34,12 @@ def counters(found: dict[str, Metric]) -> dict[tuple[str, ...], float]:
 
 def test_every_number_is_explained_and_no_counter_falls(stage: Stage) -> None:
     async def story(stack: Stack) -> None:
+        for name, counter in (
+            ("prefill", "walk_unshared"),
+            ("scheduler", "prefix_waits_lost"),
+            ("decode", "share_waits"),
+        ):
+            assert f"baton_{counter}" in await families(stack, name), "shown before its first event"
         load = Load(stack)
         await load.good_answers(5)
         before = {name: await families(stack, name) for name in NAMES}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from baton.core.config import ExecutorConfig
+from baton.core.ids import Role
 from baton.services.executor.lanes import lane_cores
 from baton.services.runtime.settings import DeviceSettings, SettingsInvalid
 
@@ -14,7 +15,7 @@ OVERLAP = ExecutorConfig(step_mode="overlap")
 
 
 def test_o8_shared_lanes_have_all_cores_each() -> None:
-    assert lane_cores(OVERLAP, DeviceSettings(), (0, 1, 5)) == (frozenset({0, 1, 5}),) * 2
+    assert lane_cores(Role.DECODE, OVERLAP, DeviceSettings(), (0, 1, 5)) == (frozenset({0, 1, 5}),) * 2
 
 
 @pytest.mark.parametrize(
@@ -22,11 +23,11 @@ def test_o8_shared_lanes_have_all_cores_each() -> None:
 )
 def test_o8_partitioned_lanes_have_their_own_cores(told: int, decodes: set[int], prompts: set[int]) -> None:
     settings = DeviceSettings(overlap="partitioned", prefill_cores=told)
-    assert lane_cores(OVERLAP, settings, (0, 1, 2, 3, 4)) == (frozenset(decodes), frozenset(prompts))
+    assert lane_cores(Role.DECODE, OVERLAP, settings, (0, 1, 2, 3, 4)) == (frozenset(decodes), frozenset(prompts))
 
 
 def test_one_lane_has_all_cores() -> None:
-    assert lane_cores(ExecutorConfig(), DeviceSettings(), (2, 3)) == (frozenset({2, 3}),)
+    assert lane_cores(Role.DECODE, ExecutorConfig(), DeviceSettings(), (2, 3)) == (frozenset({2, 3}),)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +46,17 @@ def test_c12_what_cannot_be_or_has_no_effect_is_an_error(
     config: ExecutorConfig, told: dict[str, Any], cores: tuple[int, ...], why: str
 ) -> None:
     with pytest.raises(SettingsInvalid, match=why):
-        lane_cores(config, DeviceSettings(**told), cores)
+        lane_cores(Role.UNIFIED, config, DeviceSettings(**told), cores)
+
+
+@pytest.mark.parametrize("told", [{"overlap": "partitioned"}, {"overlap": "partitioned", "prefill_cores": 1}], ids=str)
+def test_c12_what_the_device_is_told_for_executors_that_decode_is_not_in_vain_beside_them(told: dict[str, Any]) -> None:
+    """[device] is one section for all executors: a prefill executor of the same file has its one lane."""
+    settings = DeviceSettings(**told)
+    assert lane_cores(Role.PREFILL, ExecutorConfig(), settings, (0, 1)) == (frozenset({0, 1}),)
+    assert len(lane_cores(Role.DECODE, OVERLAP, settings, (0, 1))) == 2
+
+
+def test_a_value_that_is_none_is_refused_by_every_executor() -> None:
+    with pytest.raises(SettingsInvalid, match="is none of shared, partitioned"):
+        lane_cores(Role.PREFILL, ExecutorConfig(), DeviceSettings(overlap="both"), (0, 1))

@@ -55,6 +55,24 @@ def test_a_killed_child_lives_again_under_a_later_epoch_and_its_exit_is_told_fir
     run_on_uvloop(story())
 
 
+def test_a_router_that_chose_its_port_comes_back_on_it(tmp_path: Path) -> None:
+    """`--port 0`: whoever was told the first life's address finds the second one there."""
+    serve = SERVE.replace("admin_port=0", "admin_port=0, http_port=4711")
+    told = "(folder / f'{epoch}.argv').write_text(' '.join(sys.argv[4:]))\n"
+
+    async def story() -> None:
+        exits: list[Life] = []
+        made = child(serve + told, exits, tmp_path)
+        watch = asyncio.ensure_future(made.keep_running())
+        await until(lambda: len(exits) >= 2)
+        made.stop()
+        await watch
+        first, second = ((tmp_path / f"{life.epoch}.argv").read_text() for life in exits[:2])
+        assert (first, second) == ("", "--port 4711")
+
+    run_on_uvloop(story())
+
+
 def test_a_child_that_refuses_its_settings_is_not_started_again() -> None:
     async def story() -> None:
         made = child("raise SystemExit(2)", [])

@@ -9,6 +9,7 @@ import pytest
 
 from baton.services.model import fetch
 from baton.services.runtime.lifecycle import EXIT_REFUSED
+from baton.services.runtime.settings import SettingsInvalid
 from baton.services.up import __main__ as command
 from baton.services.up.plan import UpOptions
 from baton.services.up.preflight import STOP_MARGIN_S, check_start, configured_model
@@ -64,6 +65,13 @@ def test_a_start_that_cannot_work_is_refused_in_one_line_before_anything_is_star
     assert said.count("\n") == 1
     assert told in said
     assert started == []
+
+
+def test_c12_a_variable_of_executors_that_are_not_there_is_refused_like_a_section_of_the_file(tmp_path: Path) -> None:
+    told = {"BATON_UNIFIED_NUM_SLOTS": "8"}
+    with pytest.raises(SettingsInvalid, match=r"environment: \[unified\] has no effect: there is no unified executor"):
+        check_start(options(tmp_path), told)
+    check_start(options(tmp_path, num_prefill=0, num_decode=0, num_unified=1), told)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
