@@ -25,10 +25,12 @@ def chunk_times(facts: RequestFacts) -> Sequence[float]:
     return chunks.times if isinstance(chunks, TokenChunks) else [chunk.time_s for chunk in chunks]
 
 
-def chunk_tokens(facts: RequestFacts) -> tuple[int, ...] | None:
+def chunk_tokens(facts: RequestFacts) -> Sequence[int] | None:
     """One count for each chunk; None where the server says no counts at all."""
     if not facts.chunks:
         return ()
+    if isinstance(facts.chunks, TokenChunks):
+        return facts.chunks.counts
     if _counted(facts) is not None:
         return tuple(_counts(facts))
     if facts.num_output_tokens == UNKNOWN:

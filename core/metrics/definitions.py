@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from itertools import pairwise
 
 import msgspec
+import numpy as np
 
 from baton.core.metrics.chunk_tokens import chunk_times, chunk_tokens, num_output_tokens
 from baton.core.metrics.facts import UNKNOWN, Failure, RequestFacts
@@ -57,7 +57,7 @@ def figures(facts: RequestFacts) -> Figures:
         e2e_s=_between(facts.sent_s, facts.done_s),
         e2e_from_schedule_s=e2e_from_schedule(facts),
         tpot_s=time_per_output_token(facts),
-        itl_s=token_latencies(facts),
+        itl_s=token_latencies(facts, gaps),
         chunk_gap_s=gaps,
         longest_gap_s=_longest_gap(facts, gaps),
         schedule_lag_s=schedule_lag(facts),
@@ -122,16 +122,17 @@ def client_lag(facts: RequestFacts) -> float | None:
     return lag if lag is None or facts.held_until_s is None else lag - (facts.held_until_s - facts.scheduled_s)
 
 
-def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
+def token_latencies(facts: RequestFacts, gaps: tuple[float, ...]) -> tuple[float, ...]:
     """Inter-token latencies: the k tokens of a chunk share equally the gap since the chunk before.
 
     The first chunk's tokens have none: it has no chunk before it, and calling its further tokens instant would make
     every server that bundles its first tokens look faster. A chunk without a token leaves its gap to the next one with
     tokens. So they add up to the time from the first to the last chunk with tokens. Empty where counts are unknown.
+    `gaps` are its `chunk_gaps`.
     """
     counts = chunk_tokens(facts) or ()
     if counts.count(1) == len(counts):
-        return chunk_gaps(facts) if counts else ()
+        return gaps if counts else ()
     latencies: list[float] = []
     before: float | None = None
     for time_s, count in zip(chunk_times(facts), counts, strict=True):
@@ -145,13 +146,12 @@ def token_latencies(facts: RequestFacts) -> tuple[float, ...]:
 
 def chunk_gaps(facts: RequestFacts) -> tuple[float, ...]:
     """Between each two chunks."""
-    times = chunk_times(facts)
-    return tuple([after - before for before, after in pairwise(times)])
+    return tuple(np.diff(np.array(chunk_times(facts), np.float64)).tolist())
 
 
-def values(rows: Iterable[Figures]) -> dict[str, array[float]]:
-    """Name of each figure in UNITS → its values over all requests; undefined ones are left out."""
-    found = {name: array("d") for name in UNITS}
+def values(rows: Iterable[Figures], names: Iterable[str] = tuple(UNITS)) -> dict[str, array[float]]:
+    """Name of each of these figures → its values over all requests; undefined ones are left out."""
+    found = {name: array("d") for name in names}
     for row in rows:
         for name, kept in found.items():
             value = getattr(row, name)

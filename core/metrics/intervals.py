@@ -20,7 +20,7 @@ import msgspec
 
 from baton.core.metrics.definitions import UNITS, figures, is_success, values
 from baton.core.metrics.facts import RequestFacts
-from baton.core.metrics.percentiles import PERCENTS, percentile
+from baton.core.metrics.percentiles import PERCENTS, ascending, percentile
 from baton.core.metrics.summary import Summary, measured
 
 CONFIDENCE = 0.95
@@ -152,11 +152,11 @@ def within_run(facts: Iterable[RequestFacts]) -> dict[str, Estimate]:
     if not size:
         return {}
     ends = [size * number + min(number, rest) for number in range(NUM_BATCHES + 1)]
-    whole = values(good)
-    parts = [values(good[begin:end]) for begin, end in pairwise(ends)]
+    whole = values(good, TIMES)
+    parts = [values(good[begin:end], TIMES) for begin, end in pairwise(ends)]
     found = {}
     for name in TIMES:
-        ordered, all_values = [sorted(part[name]) for part in parts], sorted(whole[name])
+        ordered, all_values = [ascending(part[name]) for part in parts], ascending(whole[name])
         for statistic in STATISTICS:
             percent = PERCENTS[statistic]
             if min(map(len, ordered)) and size * (100.0 - percent) >= 100.0:

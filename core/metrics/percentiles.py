@@ -40,7 +40,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def describe(values: Iterable[float]) -> Distribution:
-    ordered = _sorted(values)
+    ordered = ascending(values)
     if not ordered:
         return Distribution(count=0)
     mean = math.fsum(ordered) / len(ordered)
@@ -54,7 +54,7 @@ def describe(values: Iterable[float]) -> Distribution:
     )
 
 
-def _sorted(values: Iterable[float]) -> array[float]:
+def ascending(values: Iterable[float]) -> array[float]:
     """Packed, and by the machine's own numbers: there may be millions."""
     packed = array("d", values)
     if packed:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 
 from baton.core.metrics.chunk_tokens import chunk_tokens
-from baton.core.metrics.definitions import UNITS, Figures, failure_of, figures, is_success, token_latencies, values
+from baton.core.metrics.definitions import (
+    UNITS,
+    Figures,
+    chunk_gaps,
+    failure_of,
+    figures,
+    is_success,
+    token_latencies,
+    values,
+)
 from baton.core.metrics.facts import UNKNOWN, Chunk, Failure, RequestFacts
 from tests.core.metrics.stub import answer, failed, fixed_schedule, requests
 
@@ -79,7 +88,7 @@ def test_the_wait_for_the_end_is_a_gap_as_well():
 def test_chunks_without_a_token_leave_their_gap_to_the_next_one_with_some():
     chunks = (Chunk(1.0, 5, 1), Chunk(1.5, 1, 0), Chunk(2.0, 9, 2), Chunk(3.0, 1, 0))
     facts = RequestFacts(index=0, scheduled_s=0.0, chunks=chunks, num_output_tokens=3)
-    assert token_latencies(facts) == (0.5, 0.5)
+    assert token_latencies(facts, chunk_gaps(facts)) == (0.5, 0.5)
 
 
 def test_ldg_01_a_success_needs_a_finish_reason_an_end_and_no_failure():
