@@ -20,21 +20,24 @@ for company where a new prompt would not, each for no longer than the bound of s
 Protection with `protect = adaptive` asks the same: where the fixed part was less than `MIN_SHARE` of the steps of
 prompts of late, prompts take as long apart as together, and keeping them apart only makes them wait.
 
-A step of an executor that computes prompts alone asks it the other way round: all its prompts are done when it is, so
-each one that shares it makes those before it wait, and saves those behind it the fixed part. It takes no further prompt
-once its tokens cost so much that the fixed part is less than `LEAST_SAVED` of the step: what is lost by a step of its
-own is less than that part of the time, and what is won is that prompts are done one after the other, not all at the
-end. Where cost is linear in tokens each prompt has its own step; a card's step is filled.
+A step of an executor that computes prompts alone asks it the other way round. All its prompts are done when it is, so
+a further one of `n` tokens makes the `k` before it wait for its tokens, and saves itself and all behind it the fixed
+part:
+
+    gain of sharing   w · fixed          w: prompts that wait, this one counted
+    price             k · token · n
+
+It shares the step while that gains something, or while the fixed part is at least `LEAST_SAVED` of the step so far:
+what a busy executor loses by steps that are not filled is less than that part of its time. Where cost is linear in
+tokens prompts are done one after the other; a card's step is filled.
 """
 
 from __future__ import annotations
 
-import math
-
 MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
 PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
 REST_PRICE = 1.0  #: the same of a prompt whose first part is computed
-LEAST_SAVED = 0.1  #: part of a step's cost that its fixed part must be for another prompt to share it
+LEAST_SAVED = 0.1  #: part of a step's cost from which on its fixed part is always worth sharing
 
 
 def patience_s(
@@ -47,6 +50,10 @@ def patience_s(
     return num_decodes * fixed_s / (num_prompts * price)
 
 
-def most_shared(fixed_s: float, token_s: float) -> float:
-    """Tokens from which on a step takes no further prompt."""
-    return fixed_s * (1 / LEAST_SAVED - 1) / token_s if token_s > 0 else math.inf
+def is_sharing_worth(
+    fixed_s: float, token_s: float, num_tokens: int, num_prompts: int, num_more: int, num_waiting: int
+) -> bool:
+    """Whether a step of so many tokens and prompts should take `num_more` tokens of the first of those that wait."""
+    if fixed_s >= LEAST_SAVED * (fixed_s + token_s * num_tokens):
+        return True
+    return num_waiting * fixed_s >= num_prompts * token_s * num_more

@@ -10,7 +10,6 @@ negative, and one step that took absurdly long moves the fit by a bounded amount
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -127,11 +126,11 @@ class StepPace:
         """What part of the steps with prompts of late was their fixed part; 1: not measured yet."""
         return self._prompts.fixed_share(self.prompt_fixed_s)
 
-    @property
-    def most_shared(self) -> float:
-        """Tokens from which on a step takes no further prompt; infinite while steps of late were too alike to
-        show what sharing saves: filled ones then show it."""
-        return adaptive.most_shared(*self._fit_prompts) if self._prompts.has_slope else math.inf
+    def is_sharing_worth(self, num_tokens: int, num_prompts: int, num_more: int, num_waiting: int) -> bool:
+        """See `adaptive`. True while steps of late were too alike to show what sharing saves: filled ones show it."""
+        if not self._prompts.has_slope:
+            return True
+        return adaptive.is_sharing_worth(*self._fit_prompts, num_tokens, num_prompts, num_more, num_waiting)
 
     def record(self, step: LaunchedStep, duration_s: float) -> None:
         """The step is done."""

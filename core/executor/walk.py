@@ -100,20 +100,21 @@ def _with_growing(draft: Draft, running: Iterable[Sequence]) -> list[Sequence]:
 def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
     """Prompt chunks in the queue's order, past those that parked ones hold back, until the budget is spent (C3) or
     another prompt would only make the step longer (C15)."""
-    allowed, num_visited = _allowed(state), 0
-    least_left = budget - state.pace.most_shared if state.shares_by_cost else 0
+    allowed, num_visited, num_tokens = _allowed(state), 0, 0
     handle = state.queue.first_fit(*allowed)
     while handle >= 0:
-        if budget == 0:
+        if budget == num_tokens:
             draft.stopped_by = Reason.TOKEN_BUDGET
             return
-        if budget <= least_left and num_visited:
-            draft.stopped_by = Reason.UNSHARED
-            return
         sequence = state.sequences[handle]
-        item = _plan_chunk(state, sequence, min(budget, state.config.long_prefill_tokens), draft.growable)
+        item = _plan_chunk(state, sequence, min(budget - num_tokens, state.config.long_prefill_tokens), draft.growable)
+        if num_visited and state.shares_by_cost:
+            num_waiting = len(state.queue) - num_visited
+            if not state.pace.is_sharing_worth(num_tokens, num_visited, item.num_tokens, num_waiting):
+                draft.stopped_by = Reason.UNSHARED
+                return
         draft.growable -= item.copies_last_hit
-        budget -= item.num_tokens
+        num_tokens += item.num_tokens
         draft.items.append(item)
         num_visited += 1
         handle = state.queue.first_fit(*allowed, after=handle)

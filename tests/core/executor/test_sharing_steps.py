@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.core.executor.adaptive import LEAST_SAVED, most_shared
+from baton.core.executor.adaptive import LEAST_SAVED, is_sharing_worth
 from baton.core.executor.pace import NUM_SLOPE, PROMPT_MEMORY, Line, StepPace
 from baton.core.ids import Role
 from tests.support.machines import ExecutorRig, prefiller, prompt, unified, work
@@ -89,22 +87,33 @@ def test_c15_why_a_step_was_closed_to_others_is_counted():
     assert rig.state.counters["walk_token_budget"] == 0
 
 
+def test_c15_a_short_prompt_shares_the_step_of_a_long_one():
+    """It makes the long one wait less than all behind it would wait for a step of its own."""
+    assert come(measured(PROCESSOR), PROCESSOR, 1000, 2, 100) == [[1000, 2], [100]]
+
+
+def test_c15_the_more_wait_the_more_share_a_step():
+    """What each step of its own costs, all that wait pay."""
+    assert is_sharing_worth(*PROCESSOR, 100, 1, 100, num_waiting=35)
+    assert not is_sharing_worth(*PROCESSOR, 100, 1, 100, num_waiting=34)
+    assert not is_sharing_worth(*PROCESSOR, 200, 2, 100, num_waiting=35)
+
+
 def test_c15_steps_that_are_all_alike_say_nothing_so_they_are_filled_until_they_differ():
-    pace = StepPace()
+    pace, asked = StepPace(), (100, 1, 100, 1)
     know(pace, *PROCESSOR, sizes=(100,))
-    assert pace.most_shared == math.inf
+    assert pace.is_sharing_worth(*asked)
     know(pace, *PROCESSOR, sizes=(100, 100, 100, 800))
-    assert pace.most_shared == pytest.approx(9 * PROCESSOR[0] / PROCESSOR[1])
+    assert not pace.is_sharing_worth(*asked)
 
 
 def test_c15_a_few_steps_of_different_sizes_are_enough_to_know():
-    pace = StepPace()
-    for number, size in enumerate((1792, 256, 512), 1):
-        assert math.isinf(pace.most_shared)
+    pace, told = StepPace(), []
+    for size in (1792, 256, 512):
+        told.append(pace.is_sharing_worth(256, 1, 256, 1))
         pace._prompts.add(size, 0.01 + 0.003 * size, 0.0)
         pace._fit_prompts = pace._prompts.fit(0.0)
-        assert number <= NUM_SLOPE
-    assert pace.most_shared == pytest.approx(9 * 0.01 / 0.003, rel=0.05)
+    assert (told, pace.is_sharing_worth(256, 1, 256, 1)) == ([True] * NUM_SLOPE, False)
 
 
 def test_c15_a_closed_loop_of_equal_prompts_comes_to_steps_of_one_prompt():
@@ -124,15 +133,14 @@ def test_c15_a_closed_loop_of_equal_prompts_comes_to_steps_of_one_prompt():
     assert sizes[10:] == [1] * 30
 
 
-@given(st.floats(0, 1), st.floats(1e-9, 1e-2), st.floats(0, 4096))
-def test_c15_what_a_step_of_its_own_loses_is_bounded(fixed_s, token_s, others):
-    """A prompt is kept from a step only where the fixed part is less than `LEAST_SAVED` of it."""
-    if others >= most_shared(fixed_s, token_s):
-        assert fixed_s <= LEAST_SAVED * (fixed_s + token_s * others) * (1 + 1e-9)
-
-
-def test_c15_a_prompt_that_costs_nothing_keeps_nobody_out():
-    assert most_shared(0.01, 0.0) == math.inf
+@given(
+    st.floats(0, 1), st.floats(0, 1e-2), st.integers(1, 4096), st.integers(1, 64), st.integers(1, 4096),
+    st.integers(1, 256),
+)  # fmt: skip
+def test_c15_a_prompt_is_kept_from_a_step_only_where_little_is_lost(fixed_s, token_s, others, prompts, more, waiting):
+    if not is_sharing_worth(fixed_s, token_s, others, prompts, more, waiting):
+        assert fixed_s < LEAST_SAVED * (fixed_s + token_s * others)
+        assert waiting * fixed_s < prompts * token_s * more
 
 
 def test_c15_only_a_prefill_executor_chooses_by_cost():
