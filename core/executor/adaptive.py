@@ -27,17 +27,16 @@ part:
     gain of sharing   w · fixed          w: prompts that wait, this one counted
     price             k · token · n
 
-It shares the step while that gains something, or while the fixed part is at least `LEAST_SAVED` of the step so far:
-what a busy executor loses by steps that are not filled is less than that part of its time. Where cost is linear in
-tokens prompts are done one after the other; a card's step is filled.
+It shares the step while that gains something, or while the fixed part is at least `MIN_SHARE` of the step so far: what
+a busy executor loses by steps that are not filled is less than that part of its time, and the more wait the less. Where
+cost is linear in tokens prompts are done one after the other; a card's step is filled.
 """
 
 from __future__ import annotations
 
-MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait
+MIN_SHARE = 0.2  #: part of a step's cost that must be fixed for company to be worth a wait, or a step worth sharing
 PRICE = 4.0  #: interrupted seconds of decodes that outweigh one second of a prompt's wait
 REST_PRICE = 1.0  #: the same of a prompt whose first part is computed
-LEAST_SAVED = 0.1  #: part of a step's cost from which on its fixed part is always worth sharing
 
 
 def patience_s(
@@ -54,6 +53,6 @@ def is_sharing_worth(
     fixed_s: float, token_s: float, num_tokens: int, num_prompts: int, num_more: int, num_waiting: int
 ) -> bool:
     """Whether a step of so many tokens and prompts should take `num_more` tokens of the first of those that wait."""
-    if fixed_s >= LEAST_SAVED * (fixed_s + token_s * num_tokens):
+    if fixed_s >= MIN_SHARE * (fixed_s + token_s * num_tokens):
         return True
     return num_waiting * fixed_s >= num_prompts * token_s * num_more

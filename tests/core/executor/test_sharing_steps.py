@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.core.executor.adaptive import LEAST_SAVED, is_sharing_worth
+from baton.core.executor.adaptive import MIN_SHARE, is_sharing_worth
 from baton.core.executor.pace import NUM_SLOPE, PROMPT_MEMORY, Line, StepPace
 from baton.core.ids import Role
 from tests.support.machines import ExecutorRig, prefiller, prompt, unified, work
 
 CARD = (12e-3, 40e-6)  #: seconds of a step of prompts and of one more token in it: bound by weights
-PROCESSOR = (2e-3, 700e-6)  #: linear in tokens: 26 of them cost nine times the fixed part
+PROCESSOR = (2e-3, 700e-6)  #: linear in tokens: 12 of them cost four times the fixed part
 KNOBS = {"token_budget": 2048, "long_prefill_tokens": 2048, "num_blocks": 1024, "num_queued_steps": 1}
 
 
@@ -54,7 +54,7 @@ def test_c15_where_the_fixed_part_is_worth_sharing_they_share_it():
 
 
 def test_c15_short_prompts_share_a_step_until_their_tokens_have_paid_for_it():
-    assert come(measured(PROCESSOR), PROCESSOR, *[16] * 7) == [[16, 16], [16, 16], [16, 16], [16]]
+    assert come(measured(PROCESSOR), PROCESSOR, *[4] * 7) == [[4, 4, 4], [4, 4, 4], [4]]
 
 
 def test_c15_one_prompt_alone_takes_what_the_budget_allows_and_those_behind_it_wait_for_its_end():
@@ -139,7 +139,7 @@ def test_c15_a_closed_loop_of_equal_prompts_comes_to_steps_of_one_prompt():
 )  # fmt: skip
 def test_c15_a_prompt_is_kept_from_a_step_only_where_little_is_lost(fixed_s, token_s, others, prompts, more, waiting):
     if not is_sharing_worth(fixed_s, token_s, others, prompts, more, waiting):
-        assert fixed_s < LEAST_SAVED * (fixed_s + token_s * others)
+        assert fixed_s < MIN_SHARE * (fixed_s + token_s * others)
         assert waiting * fixed_s < prompts * token_s * more
 
 
