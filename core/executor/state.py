@@ -117,7 +117,6 @@ class ExecutorState:
         self.groups: dict[AttemptId, SequenceGroup] = {}  #: until all sequences have ended
         self.sequences: dict[int, Sequence] = {}  #: until their blocks are released
         self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
-        self.shares_by_cost = own.role is Role.PREFILL and config.share_steps == "adaptive"
         self.joining = Joining()  #: sequences whose KV has landed and that do not decode yet
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
         self.lanes: list[deque[LaunchedStep]] = [deque() for _ in range(config.num_lanes)]
@@ -162,6 +161,11 @@ class ExecutorState:
         if not self.overlaps:
             return list(self.lanes[0])
         return sorted([step for lane in self.lanes for step in lane], key=lambda step: step.plan.step_id)
+
+    @property
+    def shares_by_cost(self) -> bool:
+        """Whether prompts share a step only where that gains something (C15)."""
+        return self.own.role is Role.PREFILL and self.config.share_steps == "adaptive"
 
     @property
     def overlaps(self) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from baton.core.executor.adaptive import MIN_SHARE, is_sharing_worth
+from baton.core.executor.adaptive import is_sharing_worth
 from baton.core.executor.pace import NUM_SLOPE, PROMPT_MEMORY, Line, StepPace
 from baton.core.ids import Role
 from tests.support.machines import ExecutorRig, prefiller, prompt, unified, work
@@ -131,16 +129,6 @@ def test_c15_a_closed_loop_of_equal_prompts_comes_to_steps_of_one_prompt():
         rig.step_done(duration_s=fixed_s + token_s * plan.num_tokens)
     assert max(sizes[:6]) > 1
     assert sizes[10:] == [1] * 30
-
-
-@given(
-    st.floats(0, 1), st.floats(0, 1e-2), st.integers(1, 4096), st.integers(1, 64), st.integers(1, 4096),
-    st.integers(1, 256),
-)  # fmt: skip
-def test_c15_a_prompt_is_kept_from_a_step_only_where_little_is_lost(fixed_s, token_s, others, prompts, more, waiting):
-    if not is_sharing_worth(fixed_s, token_s, others, prompts, more, waiting):
-        assert fixed_s < MIN_SHARE * (fixed_s + token_s * others)
-        assert waiting * fixed_s < prompts * token_s * more
 
 
 def test_c15_only_a_prefill_executor_chooses_by_cost():
