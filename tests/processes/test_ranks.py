@@ -52,9 +52,21 @@ async def stream(stack: Stack, prompt: str, **more: Any) -> AsyncIterator[str]:
 
 
 def other_ranks(stack: Stack, name: str) -> list[int]:
-    """Process ids of the ranks that an executor has started."""
+    """Process ids of the ranks that an executor has started.
+
+    Only of those that run their program by now: until then a child is in its parent's memory, which waits for it
+    (vfork), so that stopping the child would stop both.
+    """
     pid = stack.running[name].pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in children if b"baton.services.executor.ranks.worker" in command_line(child)]
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def is_gone(pid: int) -> bool:
