@@ -2,10 +2,11 @@
 
     python bench/simulated.py [--requests 1000] [--rounds 5] [--cores 0,1] [--json FILE] [--profile FILE]
 
-One prefill and one decode executor with the small model, a core each. First a profile: what steps take alone and what
-they cost each other, and what a request takes that meets no queue beyond what the simulator knows. Then rounds of
-one load each, with seeds of their own, on the real stack; then the same rounds in the simulator. Figures are means of
-the rounds with 95 % intervals. Exit code 1 if one that is judged is further off than its limit (10 % at p50, 15 % at
+One prefill and one decode executor with the small model, a core each. Before each round a part of a profile: what steps
+take alone and what they cost each other, and what a request takes that meets no queue beyond what the simulator knows.
+The rounds are of one load each, with seeds of their own, on the real stack; then the same rounds in the simulator, with
+a profile of all parts: a machine that is faster in one minute than in the next is so for both sides. Figures are means
+of the rounds with 95 % intervals. Exit code 1 if one that is judged is further off than its limit (10 % at p50, 15 % at
 p95). `--profile` writes the profile, `--json` all figures. Wants a quiet machine, of which 1,000 requests take about
 ten minutes, and never more than twenty.
 
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from baton.core.metrics.facts import RequestFacts
 from baton.core.sim.fleet_run.scenario_file import make_scenario, read_scenario
 from baton.core.sim.step_time.fit import Fit, fit
+from baton.core.sim.step_time.observed import ObservedStep
 from baton.core.sim.step_time.profile import Profile, encode_profile
 from baton.services.loadgen.comparing import read_run
 from baton.services.loadgen.results import describe_machine
@@ -51,21 +54,16 @@ MAX_ROUND_S = 180.0  #: of each round; one that is not over by then is an error
 NAME = "cpu-smollm2"
 SCENARIO = "ourselves"  #: says the load of the rounds, too
 #: what a request takes that meets nobody
-ALONE = {
-    "concurrency": "1",
-    "input_tokens": "uniform:16-96",
-    "output_tokens": "1",
-    "num_requests": "30",
-    "warm_up_requests": "8",
-}
+ALONE = {"concurrency": "1", "input_tokens": "uniform:16-96", "output_tokens": "1", "warm_up_requests": "4"}
+NUM_ALONE = 30
 #: of the profile: kinds of steps, also longer than those of the rounds, then both executors at once
 PROFILED = {
-    "prompts alone": "--concurrency 1 --num-requests 50 --input-tokens uniform:4-160 --output-tokens 1",
-    "prompts together": "--concurrency 6 --num-requests 60 --input-tokens uniform:4-128 --output-tokens 1",
-    "long prompts": "--concurrency 1 --num-requests 14 --input-tokens uniform:160-900 --output-tokens 1",
-    "decodes": "--concurrency 8 --num-requests 24 --input-tokens uniform:4-24 --output-tokens uniform:32-80",
-    "long contexts": "--concurrency 4 --num-requests 8 --input-tokens uniform:200-800 --output-tokens 24",
-    "both": "--concurrency 6 --num-requests 60 --input-tokens uniform:16-96 --output-tokens uniform:8-32",
+    "prompts alone": (50, "--concurrency 1 --input-tokens uniform:4-160 --output-tokens 1"),
+    "prompts together": (60, "--concurrency 6 --input-tokens uniform:4-128 --output-tokens 1"),
+    "long prompts": (14, "--concurrency 1 --input-tokens uniform:160-900 --output-tokens 1"),
+    "decodes": (40, "--concurrency 8 --input-tokens uniform:4-24 --output-tokens uniform:32-80"),
+    "long contexts": (12, "--concurrency 4 --input-tokens uniform:200-800 --output-tokens 24"),
+    "both": (60, "--concurrency 6 --input-tokens uniform:16-96 --output-tokens uniform:8-32"),
 }
 
 
@@ -76,20 +74,48 @@ class Calibration(NamedTuple):
     wires: dict[str, float]
 
 
-def calibrate(system: Baton, folder: Path) -> Calibration:
-    """Takes two to four minutes."""
-    pages = [f"http://127.0.0.1:{port}" for port in admin_ports(system)]
-    told = len(system.log())
-    (prefill_page, prefill_steps), (decode_page, decode_steps) = observe(
-        pages, f"http://127.0.0.1:{system.port}", MAX_LOAD_S, PROFILED
-    )
-    prefill, decode = fit(prefill_steps, decode_steps), fit(decode_steps, prefill_steps)
-    profile = merge(prefill, decode, prefill_page.kv, min(prefill_page.kv_tokens, decode_page.kv_tokens))
-    wires = wires_of(list(closings(system.log()[told:])))
-    real = run_real(system, folder / "alone", ALONE, seed=99)
-    model = run_simulated(Calibration(profile, wires), ALONE, seed=99)
-    beyond_s = statistics.median(ttfts(real)) - statistics.median(ttfts(model))
-    return Calibration(profile, wires | {"intake_s": round(max(beyond_s, 0.0), 6)})
+class Seen:
+    """What the stack showed of itself between the rounds, part after part."""
+
+    def __init__(self, system: Baton, folder: Path, num_parts: int) -> None:
+        self._system, self._folder, self._num_parts = system, folder, num_parts
+        self._pages = [f"http://127.0.0.1:{port}" for port in admin_ports(system)]
+        self._prefill: list[ObservedStep] = []
+        self._decode: list[ObservedStep] = []
+        self._closings: list[Closing] = []
+        self._alone: list[list[RequestFacts]] = []
+
+    def see_part(self) -> None:
+        """Half a minute of all kinds of load."""
+        number, told = len(self._alone), len(self._system.log())
+        loads = {
+            name: f"{load} --num-requests {self._part_of(num_requests)} --seed {number}"
+            for name, (num_requests, load) in PROFILED.items()
+        }
+        url = f"http://127.0.0.1:{self._system.port}"
+        (self._prefill_page, prefill), (self._decode_page, decode) = observe(self._pages, url, MAX_LOAD_S, loads)
+        self._prefill += prefill
+        self._decode += decode
+        self._closings += closings(self._system.log()[told:])
+        self._alone.append(run_real(self._system, self._folder / f"alone{number}", self._asked_alone(), number))
+
+    def calibration(self) -> Calibration:
+        """Of all parts."""
+        prefill, decode = fit(self._prefill, self._decode), fit(self._decode, self._prefill)
+        kv_tokens = min(self._prefill_page.kv_tokens, self._decode_page.kv_tokens)
+        found = Calibration(merge(prefill, decode, self._prefill_page.kv, kv_tokens), wires_of(self._closings))
+        real, model = [], []
+        for number, facts in enumerate(self._alone):
+            real += ttfts(facts)
+            model += ttfts(run_simulated(found, self._asked_alone(), number))
+        beyond_s = statistics.median(real) - statistics.median(model)
+        return Calibration(found.profile, found.wires | {"intake_s": round(max(beyond_s, 0.0), 6)})
+
+    def _part_of(self, num_requests: int) -> int:
+        return ceil(num_requests / self._num_parts)
+
+    def _asked_alone(self) -> dict[str, str]:
+        return ALONE | {"num_requests": str(self._part_of(NUM_ALONE))}
 
 
 def merge(prefill: Fit, decode: Fit, kv: Any, kv_tokens: int) -> Profile:
@@ -203,14 +229,15 @@ def measure(num_requests: int, num_rounds: int, cores: str, folder: Path) -> Mea
     began_at = time.monotonic()
     system = start(folder / "stack", SPLIT, cores, '[scheduler]\nplacement = "always_pd"\n')
     try:
-        calibration = calibrate(system, folder)
-        print(f"profiled after {time.monotonic() - began_at:.0f} s", file=sys.stderr)
+        seen = Seen(system, folder, num_rounds)
         real = []
         for number in range(num_rounds):
+            seen.see_part()
             real.append(figures_of(run_real(system, folder / f"round{number}", asked, number + 1)))
             print(f"round {number + 1} after {time.monotonic() - began_at:.0f} s", file=sys.stderr)
     finally:
         system.close()
+    calibration = seen.calibration()
     simulated = [figures_of(run_simulated(calibration, asked, number + 1)) for number in range(num_rounds)]
     print(f"simulated after {time.monotonic() - began_at:.0f} s", file=sys.stderr)
     return Measured(calibration, asked, real, simulated)
