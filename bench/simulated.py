@@ -30,18 +30,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from baton.core.metrics.facts import RequestFacts
 from baton.core.sim.fleet_run.scenario_file import make_scenario, read_scenario
+from baton.core.sim.step_time.contention import alone_s, shares_beside
 from baton.core.sim.step_time.fit import Fit, fit
+from baton.core.sim.step_time.model import KindModel, StepModel
 from baton.core.sim.step_time.observed import ObservedStep
 from baton.core.sim.step_time.profile import Profile, encode_profile
 from baton.services.loadgen.comparing import read_run
 from baton.services.loadgen.results import describe_machine
 from baton.services.model.fetch import DEFAULT_MODEL
 from baton.services.profile.__main__ import observe
+from baton.services.profile.drive import read_steps
 from baton.services.sim.load import load_of
 from baton.services.sim.run import simulate
 from bench.policy.stack import SPLIT, Closing, closings, load, start
@@ -63,7 +67,7 @@ PROFILED = {
     "long prompts": (14, "--concurrency 1 --input-tokens uniform:160-900 --output-tokens 1"),
     "decodes": (40, "--concurrency 8 --input-tokens uniform:4-24 --output-tokens uniform:32-80"),
     "long contexts": (12, "--concurrency 4 --input-tokens uniform:200-800 --output-tokens 24"),
-    "both": (60, "--concurrency 6 --input-tokens uniform:16-96 --output-tokens uniform:8-32"),
+    "both": (150, "--concurrency 6 --input-tokens uniform:16-96 --output-tokens uniform:8-32"),
 }
 
 
@@ -84,6 +88,7 @@ class Seen:
         self._decode: list[ObservedStep] = []
         self._closings: list[Closing] = []
         self._alone: list[list[RequestFacts]] = []
+        self._in_rounds: tuple[list[ObservedStep], list[ObservedStep]] = ([], [])
 
     def see_part(self) -> None:
         """Half a minute of all kinds of load."""
@@ -98,6 +103,19 @@ class Seen:
         self._decode += decode
         self._closings += closings(self._system.log()[told:])
         self._alone.append(run_real(self._system, self._folder / f"alone{number}", self._asked_alone(), number))
+
+    def round(self, asked: Mapping[str, str], number: int) -> list[RequestFacts]:
+        """One that is compared. Of its steps it is only told how they differ from the profile's."""
+        last = [max(step.step_id for step in read_steps(page).steps) for page in self._pages]
+        facts = run_real(self._system, self._folder / f"round{number}", asked, number)
+        for steps, page, after in zip(self._in_rounds, self._pages, last, strict=True):
+            steps += read_steps(page, after).steps
+        return facts
+
+    def drift(self, steps: StepModel) -> dict[str, float]:
+        """How long steps of the rounds would have taken alone, over what the profile says of them."""
+        prefill, decode = self._in_rounds
+        return {"prefill": _drift(steps.prefill, prefill, decode), "decode": _drift(steps.decode, decode, prefill)}
 
     def calibration(self) -> Calibration:
         """Of all parts."""
@@ -116,6 +134,13 @@ class Seen:
 
     def _asked_alone(self) -> dict[str, str]:
         return ALONE | {"num_requests": str(self._part_of(NUM_ALONE))}
+
+
+def _drift(model: KindModel | None, steps: Sequence[ObservedStep], beside: Sequence[ObservedStep]) -> float:
+    assert model is not None
+    seconds = np.array([step.duration_s for step in steps])
+    alone = alone_s(seconds, shares_beside(steps, beside), model.neighbour_slowdown)
+    return float(alone.sum()) / sum(model.seconds(step.features) for step in steps)
 
 
 def merge(prefill: Fit, decode: Fit, kv: Any, kv_tokens: int) -> Profile:
@@ -181,7 +206,8 @@ def ttfts(facts: Sequence[RequestFacts]) -> list[float]:
     return [row.chunks[0].time_s - row.sent_s for row in facts if row.chunks and row.sent_s is not None]
 
 
-def tell(calibration: Calibration, rows: Sequence[Compared]) -> None:
+def tell(found: Measured, rows: Sequence[Compared]) -> None:
+    calibration = found.calibration
     steps = calibration.profile.steps
     for name, error in calibration.profile.fit_errors.items():
         model = steps.prefill if name == "prefill" else steps.decode
@@ -189,7 +215,7 @@ def tell(calibration: Calibration, rows: Sequence[Compared]) -> None:
         text = (
             f"mean error {error.mape:.1%}, noise {model.noise:.1%}, beside the other × {model.neighbour_slowdown:.3f}"
         )
-        print(f"{name} steps: {error.num_steps}, {text}")
+        print(f"{name} steps: {error.num_steps}, {text}; in the rounds × {found.drift[name]:.3f}")
     wires = calibration.wires
     print(f"intake {wires['intake_s'] * 1e3:.1f} ms, KV's way {wires['kv_setup_s'] * 1e3:.1f} ms, "
           f"host {steps.host_s * 1e3:.2f} ms a step")  # fmt: skip
@@ -217,6 +243,7 @@ class Measured(NamedTuple):
     """Rounds at the same place are of one load."""
 
     calibration: Calibration
+    drift: dict[str, float]
     asked: dict[str, str]
     real: list[dict[str, float]]
     simulated: list[dict[str, float]]
@@ -233,14 +260,14 @@ def measure(num_requests: int, num_rounds: int, cores: str, folder: Path) -> Mea
         real = []
         for number in range(num_rounds):
             seen.see_part()
-            real.append(figures_of(run_real(system, folder / f"round{number}", asked, number + 1)))
+            real.append(figures_of(seen.round(asked, number + 1)))
             print(f"round {number + 1} after {time.monotonic() - began_at:.0f} s", file=sys.stderr)
     finally:
         system.close()
     calibration = seen.calibration()
     simulated = [figures_of(run_simulated(calibration, asked, number + 1)) for number in range(num_rounds)]
     print(f"simulated after {time.monotonic() - began_at:.0f} s", file=sys.stderr)
-    return Measured(calibration, asked, real, simulated)
+    return Measured(calibration, seen.drift(calibration.profile.steps), asked, real, simulated)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -258,7 +285,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         found = measure(asked.requests, asked.rounds, asked.cores, Path(folder))
     calibration, rows = found.calibration, compare(found.real, found.simulated)
-    tell(calibration, rows)
+    tell(found, rows)
     if asked.profile:
         asked.profile.write_bytes(encode_profile(calibration.profile))
     if asked.json:
@@ -266,6 +293,7 @@ def main() -> int:
             "model": DEFAULT_MODEL,
             "machine": describe_machine(),
             "wires": calibration.wires,
+            "steps_in_rounds_over_profile": found.drift,
             "profile": msgspec.to_builtins(calibration.profile),
             "figures": [msgspec.to_builtins(row._asdict()) | {"off": row.off, "holds": row.holds} for row in rows],
             "load": found.asked,

@@ -1,7 +1,8 @@
 """A step-time model from observed steps: least squares of relative errors for each kind of step, no term negative.
 
 A prompt's tokens may have a knee, since the first ones of a step often cost less than they would alone: it is taken
-where it makes the fit better by a twentieth at least. Host time is what lies between two steps that were both queued.
+where it makes the fit better by a twentieth at least. So is a table of what lines miss: kernels are chosen by the size
+of a step, so that five decodes may take longer than six. Host time is what lies between two steps, both queued.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ MIN_QUANTILES = 100  #: steps of a kind whose residuals are told by their quanti
 MIN_BESIDE_KNEE = 12  #: steps on each side of a knee
 KNEES = (64, 128, 160, 256, 512, 1024)
 ROUNDS = 30  #: of fitting steps without what ran beside them, and then what that cost
-KNEE_GAIN = 0.95  #: a knee is kept where the error falls below this share
+GAIN = 0.95  #: a knee or a table is kept where the error falls below this share
+MIN_AT_POINT = 16  #: steps of which a point of a table is the mean
+#: whose table a kind of step may have
+SIZES: dict[StepKind, Feature] = {StepKind.PREFILL: "tokens", StepKind.DECODE: "decodes"}
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,8 +94,10 @@ def fit_kind(kind: StepKind, features: Sequence[Features], seconds: Floats) -> K
     for knee in KNEES if kind is not StepKind.DECODE else ():
         if min(int((tokens <= knee).sum()), int((tokens > knee).sum())) >= MIN_BESIDE_KNEE:
             found = _solve(_columns(kind, knee), features, seconds, scale)
-            if found.error < KNEE_GAIN * best.error:
+            if found.error < GAIN * best.error:
                 best = found
+    if kind in SIZES:
+        best = _with_table(best, SIZES[kind], features, seconds, scale)
     model = KindModel(pieces=(Piece(terms=best.terms),))
     ratios = [float(real) / max(model.seconds(each), 1e-9) for each, real in zip(features, seconds, strict=True)]
     ratios = [max(ratio, 1e-6) for ratio in ratios]
@@ -172,6 +178,36 @@ def _solve(columns: Sequence[_Column], features: Sequence[Features], seconds: Fl
     error = float(np.sqrt(np.mean((matrix[:, kept] @ found - wanted) ** 2)))
     terms = [term for index, s in zip(kept, found.tolist(), strict=True) for term in columns[index].terms(s)]
     return _Solution(_joined(terms), error)
+
+
+def _with_table(
+    lines: _Solution, of: Feature, features: Sequence[Features], seconds: Floats, scale: Floats
+) -> _Solution:
+    """With what the lines miss at each size, interpolated; outside it stays as at the ends."""
+    missed = (seconds - np.array([_sum(lines.terms, each) for each in features])) / scale
+    sizes = np.array([float(getattr(each, of)) for each in features])
+    groups = _groups(sizes)
+    if len(groups) < 2:
+        return lines
+    xs = [float(sizes[group].mean()) for group in groups]
+    ys = [float((missed[group] / scale[group]).sum() / (1 / scale[group] ** 2).sum()) for group in groups]
+    points = ((xs[0] - 1, ys[0]), *zip(xs, ys, strict=True), (xs[-1] + 1, ys[-1]))
+    table = Term(of=of, points=points)
+    left = missed - np.array([table.seconds(x) for x in sizes]) / scale
+    error = float(np.sqrt(np.mean(left**2)))
+    return _Solution((*lines.terms, table), error) if error < GAIN * lines.error else lines
+
+
+def _groups(sizes: Floats) -> list[npt.NDArray[np.intp]]:
+    """Indices of steps of one size or of neighbouring ones, enough in each, by size."""
+    order = np.argsort(sizes, kind="stable")
+    groups, begin = [], 0
+    for end in range(1, len(order)):
+        is_new_size = sizes[order[end]] != sizes[order[end - 1]]
+        if is_new_size and end - begin >= MIN_AT_POINT and len(order) - end >= MIN_AT_POINT:
+            groups.append(order[begin:end])
+            begin = end
+    return [*groups, order[begin:]]
 
 
 def _sum(terms: Sequence[Term], features: Features) -> float:

@@ -62,6 +62,33 @@ def test_a_knee_is_found_where_there_is_one() -> None:
         assert guess == pytest.approx(seconds(Features(tokens=tokens)), rel=0.02)
 
 
+def test_decodes_of_one_number_may_take_longer_than_of_the_next() -> None:
+    """Kernels are chosen by size. Beyond what was seen, the last difference stays, and no line of two points goes on."""
+    took = {1: 0.045, 2: 0.048, 3: 0.05, 4: 0.052, 5: 0.063, 6: 0.052, 7: 0.061, 8: 0.053}
+    steps = [Features(decodes=n, context=100 * n, rows=n) for n in took for _ in range(20)]
+    found = fit(observed(lambda features: took[features.decodes], steps)).model.decode
+    assert found is not None
+    for n, seconds in took.items():
+        assert found.seconds(Features(decodes=n, context=100 * n, rows=n)) == pytest.approx(seconds)
+    at_8, at_16 = (found.seconds(Features(decodes=n, context=800)) for n in (8, 16))
+    assert at_8 <= at_16 < 2 * at_8
+
+
+def test_a_table_says_nothing_of_sizes_that_were_hardly_seen() -> None:
+    """They share a point with their neighbours, so that no single step is one."""
+    steps = [Features(tokens=n, attention=0.0, prompts=1) for n in [*[10] * 40, *[400] * 40, 401]]
+    found = fit(observed(lambda features: 9.0 if features.tokens == 401 else 0.1, steps)).model.prefill
+    assert found is not None
+    assert found.seconds(Features(tokens=401, prompts=1)) < 1.0
+
+
+def test_where_lines_fit_there_is_no_table() -> None:
+    rng = Random(6)
+    found = fit(observed(lambda features: affine_s(features) * rng.lognormvariate(0.0, 0.05), mixed_bag(7, 2000))).model
+    kinds = (found.prefill, found.decode, found.mixed)
+    assert not any(term.points for kind in kinds if kind for piece in kind.pieces for term in piece.terms)
+
+
 def test_noise_is_told_as_the_residual_and_as_errors_of_the_fit() -> None:
     rng = Random(3)
     found = fit(observed(lambda features: affine_s(features) * rng.lognormvariate(0.0, 0.1), mixed_bag(4, 2000)))
