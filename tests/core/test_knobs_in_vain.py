@@ -27,7 +27,7 @@ CARD = StepModel(prefill=kind(one=0.03, tokens=1e-4), decode=DECODE)
 PROCESSOR = StepModel(prefill=kind(one=0.002, tokens=4e-4), decode=DECODE)
 BOTH = (CARD, PROCESSOR)  #: executors whose steps of prompts share a cost, and those whose do not
 WIRES = Wires(kv_bytes_per_s=2e5)
-SMALL = {"token_budget": 256, "long_prefill_tokens": 192, "num_slots": 24, "growth_reserve": 16, "piece_bytes": 512}
+SMALL = {"token_budget": 256, "long_prefill_tokens": 192, "num_slots": 24, "growth_reserve": 16, "piece_bytes": 2048}
 TOPOLOGY = {Role.UNIFIED: "1U", Role.PREFILL: "1P1D", Role.DECODE: "1P1D"}
 #: what makes a mode: words, and the numbers that switch something off
 MODES: dict[Role, dict[str, tuple[Any, ...]]] = {
@@ -45,7 +45,7 @@ SLOT_BYTES = 16  #: of one plane, in the fleets of this test
 NOT_SEEN = {"quarantine_blocks", "holding_interval_s", "router_silence_s"}
 
 
-def load() -> tuple[list[SimRequest], list[float]]:
+def load(role: Role) -> tuple[list[SimRequest], list[float]]:
     """Prompts and when they come: short and long, alone and in bursts, some wholly cached, more than blocks hold."""
     rng, requests, times = Random(7), [], [0.0]
 
@@ -54,7 +54,7 @@ def load() -> tuple[list[SimRequest], list[float]]:
         requests.append(SimRequest(index=index, num_input_tokens=length, num_output_tokens=answer, spans=spans))
         times.append(times[-1] + after_s)
 
-    for _ in range(50):  # so many make an executor expect the next one soon
+    for _ in range(50 if role is not Role.DECODE else 0):  # so many make an executor expect the next one soon
         come(20, 1, (), 0.001)
     for number in range(30):
         is_shared = rng.random() < 0.4
@@ -75,7 +75,7 @@ def seen(role: Role, config: ExecutorConfig, steps: StepModel) -> tuple[Any, ...
     """What one fleet does under the load, if its executors of this role are so."""
     spec = fleet(TOPOLOGY[role], steps, num_blocks=160, wires=WIRES, placement="predicted", **SMALL)
     groups = [replace(group, config=config) if group.role is role else group for group in spec.groups]
-    requests, times = load()
+    requests, times = load(role)
     done = run(replace(spec, groups=tuple(groups)), requests, at_times(requests, times))
     computed = [step._replace(lane=0) for step in done.recorder.steps]  # wherever that is
     return computed, done.recorder.pieces, done.facts
