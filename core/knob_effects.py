@@ -1,8 +1,9 @@
-"""C12: which executor an executor's knob has an effect on. One that is told in vain is an error, not a silence."""
+"""C12: which executor an executor's knob has an effect on, and which fleet others have one in. What is told in vain is
+an error, not a silence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import fields, replace
 
@@ -13,7 +14,11 @@ Condition = tuple[str, Callable[[ExecutorConfig, Role], bool]]
 
 _DECODES: Condition = ("only where decode runs", lambda _, role: role.runs_decode)
 _KEEPS_BACK: Condition = ("only with step_mode = alternate", lambda config, _: config.step_mode == "alternate")
-_HOLDS: Condition = ("only with another hold than off", lambda config, _: config.hold != "off")
+_HOLDS: Condition = ("only with a hold", lambda config, _: _holds(config))
+_HOLDS_OR_PROTECTS: Condition = (
+    "only with a hold or protect_steps",
+    lambda config, _: _holds(config) or config.protect_steps > 0,
+)
 _BY_FILL: Condition = ("only with hold = fill", lambda config, _: config.hold == "fill")
 _BY_COST: Condition = ("only with hold = adaptive", lambda config, _: config.hold == "adaptive")
 _PROTECTS: Condition = ("only with protect_steps", lambda config, _: config.protect_steps > 0)
@@ -29,11 +34,11 @@ NEEDS: dict[str, tuple[Condition, ...]] = {
     "step_mode": (_DECODES,),
     "hold": (_DECODES, _KEEPS_BACK),
     "hold_fill": (_DECODES, _KEEPS_BACK, _BY_FILL),
-    "hold_max_ms": (_DECODES, _KEEPS_BACK),
+    "hold_max_ms": (_DECODES, _KEEPS_BACK, _HOLDS_OR_PROTECTS),
     "hold_stall_ms": (_DECODES, _KEEPS_BACK, _HOLDS),
-    "hold_partial_ms": (_DECODES, _KEEPS_BACK),
-    "hold_kv_high": (_DECODES, _KEEPS_BACK),
-    "hold_batch_low": (_DECODES, _KEEPS_BACK),
+    "hold_partial_ms": (_DECODES, _KEEPS_BACK, _HOLDS_OR_PROTECTS),
+    "hold_kv_high": (_DECODES, _KEEPS_BACK, _HOLDS_OR_PROTECTS),
+    "hold_batch_low": (_DECODES, _KEEPS_BACK, _HOLDS_OR_PROTECTS),
     "itl_target_ms": (_DECODES, _KEEPS_BACK, _BY_COST),
     "protect": (_DECODES, _KEEPS_BACK, _PROTECTS),
     "protect_steps": (_DECODES, _KEEPS_BACK),
@@ -49,6 +54,20 @@ NEEDS: dict[str, tuple[Condition, ...]] = {
     "share_wait_s": (_RECEIVES,),
     "quarantine_blocks": (_RECEIVES,),
 }
+
+
+#: of the scheduler: how decode executors are filled that receive KV, and whether they compute prompts themselves
+_OF_DECODE = ("handoff_slack", "local_prompt_tokens", "strict_pd")
+_EXECUTORS = {role.name.lower(): role for role in Role if role.is_executor}
+
+
+def lacking(section: str, knob: str, counts: Mapping[Role, int]) -> str:
+    """What a fleet with so many executors of each role lacks for a knob to have an effect, told in the section of a
+    role or of the scheduler; empty if nothing."""
+    needed = Role.DECODE if section == "scheduler" and knob in _OF_DECODE else _EXECUTORS.get(section)
+    if needed is None or counts.get(needed):
+        return ""
+    return f"there is no {needed.name.lower()} executor"
 
 
 def without_effect(config: ExecutorConfig, role: Role) -> str:
@@ -71,6 +90,11 @@ def with_effect(config: ExecutorConfig, role: Role) -> ExecutorConfig:
     while knob := _first_in_vain(config, role)[0]:
         config = replace(config, **{knob: getattr(plain, knob)})
     return config
+
+
+def _holds(config: ExecutorConfig) -> bool:
+    """Whether prompts may be kept back for company: a fill of 0 is reached by any of them."""
+    return config.hold == "adaptive" or (config.hold == "fill" and config.hold_fill > 0)
 
 
 def _first_in_vain(config: ExecutorConfig, role: Role) -> tuple[str, str]:

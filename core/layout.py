@@ -66,6 +66,15 @@ class KvLayout(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
 
+    def layers_to_tell(self) -> list[int]:
+        """After which of its KV layers a step is told to have come so far: half of what is left at each time, so that
+        few words leave little to send when the step ends."""
+        told, left = [], self.num_kv_layers
+        while left > 1:
+            left //= 2
+            told.append(self.num_kv_layers - left)
+        return told
+
     def fingerprint(self) -> bytes:
         """16 bytes, equal only for equal layouts; compared in the handshake and mixed into every block hash."""
         return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()

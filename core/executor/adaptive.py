@@ -24,7 +24,7 @@ A step of an executor that computes prompts alone asks it the other way round. A
 a further one of `n` tokens makes the `k` before it wait for its tokens, and saves itself and all behind it the fixed
 part:
 
-    gain of sharing   w · fixed          w: prompts that wait, this one counted
+    gain of sharing   w · fixed          w: prompts that could be computed now, this one counted
     price             k · token · n
 
 It shares the step while that gains something, or while the fixed part is at least `MIN_SHARE` of the step so far: what

@@ -53,8 +53,6 @@ class Outbox:
 
     def __init__(self) -> None:
         self._boxes: dict[Life, _Box] = {}
-        self._last_router: Life | None = None  #: whose box was looked for last, if it has one
-        self._last = _Box()  #: that one
 
     def begin(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
@@ -71,7 +69,7 @@ class Outbox:
         self, router: Life, work_id: AttemptId, choice: int, offset: int, sampled: SampledToken, finish: str
     ) -> None:
         """Say one more token of a choice after what is unsent of it."""
-        box = self._last if router == self._last_router else self._box(router)
+        box = self._boxes.get(router) or self._box(router)
         entry = box.entries.get((work_id, choice)) if box.entries else None
         if entry is None:
             if not finish and sampled.logprobs is None:
@@ -88,7 +86,7 @@ class Outbox:
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""
-        box = self._forget(router)
+        box = self._boxes.pop(router, None)
         if box is None:
             return []
         records = [entry.record(*key) for key, entry in box.entries.items()]
@@ -106,7 +104,7 @@ class Outbox:
 
     def forget(self, router: Life) -> None:
         """That life of the router is over: nobody will read it."""
-        self._forget(router)
+        self._boxes.pop(router, None)
 
     def drop(self, router: Life, work_id: AttemptId) -> None:
         """The router does not want this attempt any more."""
@@ -118,16 +116,10 @@ class Outbox:
             del box.entries[key]
         box.failures = [failure for failure in box.failures if failure.id != work_id]
         if not box.rows and not box.entries and not box.failures:
-            self._forget(router)
+            del self._boxes[router]
 
     def _box(self, router: Life) -> _Box:
         box = self._boxes.get(router)
         if box is None:
             box = self._boxes[router] = _Box()
-        self._last_router, self._last = router, box
         return box
-
-    def _forget(self, router: Life) -> _Box | None:
-        """Its box is gone."""
-        self._last_router = None
-        return self._boxes.pop(router, None)

@@ -100,7 +100,7 @@ def _with_growing(draft: Draft, running: Iterable[Sequence]) -> list[Sequence]:
 def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
     """Prompt chunks in the queue's order, past those that parked ones hold back, until the budget is spent (C3) or
     another prompt would only make the step longer (C15)."""
-    allowed, num_visited, num_tokens = _allowed(state), 0, 0
+    allowed, num_visited, num_tokens, num_demand = _allowed(state), 0, 0, 0
     handle = state.queue.first_fit(*allowed)
     while handle >= 0:
         if budget == num_tokens:
@@ -109,8 +109,8 @@ def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
         sequence = state.sequences[handle]
         item = _plan_chunk(state, sequence, min(budget - num_tokens, state.config.long_prefill_tokens), draft.growable)
         if num_visited and state.shares_by_cost:
-            num_waiting = len(state.queue) - num_visited
-            if not state.pace.is_sharing_worth(num_tokens, num_visited, item.num_tokens, num_waiting):
+            num_demand = num_demand or _num_demand(state)
+            if not state.pace.is_sharing_worth(num_tokens, num_visited, item.num_tokens, num_demand - num_visited):
                 draft.stopped_by = Reason.UNSHARED
                 return
         draft.growable -= item.copies_last_hit
@@ -120,6 +120,16 @@ def _plan_prefills(state: ExecutorState, draft: Draft, budget: int) -> None:
         handle = state.queue.first_fit(*allowed, after=handle)
     if num_visited < len(state.queue):
         draft.stopped_by = Reason.PARKED
+
+
+def _num_demand(state: ExecutorState) -> int:
+    """Prompts that could be computed now. Those that parked ones hold back wait for transfers, not for steps."""
+    if not _is_full_of_parked(state):
+        return len(state.queue)
+    count, handle = 0, state.queue.first_fit(*_allowed(state))
+    while handle >= 0:
+        count, handle = count + 1, state.queue.first_fit(*_allowed(state), after=handle)
+    return count
 
 
 def _allowed(state: ExecutorState) -> tuple[int, int]:

@@ -42,6 +42,10 @@ class GateLaws:
         process.device.launch(command.plan)
 
     def _judge(self, process: Process, state: Any, command: Launch) -> None:
+        plans = [command.plan, *(step.plan for step in state.steps)]
+        gone = {item.seq_id for plan in plans for item in plan.items} - state.sequences.keys()
+        if gone:
+            self._env.fail("steps are of sequences that are there", f"{process.identity}: {gone} in {command.plan}")
         life = self._lives.setdefault(process.life, _Life())
         chunks = [item for item in command.plan.items if _work_of(state, item).num_tokens > item.start]
         if chunks and len(chunks) < len(command.plan.items):

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from baton.core.metrics.intervals import over_runs
 from baton.core.metrics.report import Report
 from baton.core.sim.env import Violation
-from baton.core.sim.fleet_run.arms import split_arms
+from baton.core.sim.fleet_run.arms import split_arms, topologies_of
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
@@ -35,7 +35,7 @@ from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, idle_time, load_of
 from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.results import make_report, write_files
-from baton.services.sim.run_flags import BadCommand, SimAsked, list_known, parse, table_of, told_settings
+from baton.services.sim.run_flags import BadCommand, SimAsked, check_told, list_known, parse, table_of, told_settings
 from baton.services.sim.seeds import depends_on_seed, figures_of, other_seeds
 from baton.services.sim.stopping import Stopping
 
@@ -75,6 +75,7 @@ def _run(asked: SimAsked, console: Console, errors: Console) -> int:
     if asked.data and KEY not in table:
         raise BadCommand("--data: only for a scenario that is compared with a measured run")
     arms = split_arms(table)
+    check_told(asked.settings, topologies_of(table, arms))
     if arms is not None:
         if asked.out:
             raise BadCommand("--out: a scenario with arms prints its figures and writes no files")

@@ -22,7 +22,7 @@ from baton.services.loadgen.out_folder import taken
 from baton.services.sim.many_runs import ManyRuns, default_jobs
 from baton.services.sim.outcome import tell_and_keep
 from baton.services.sim.run import EXIT_FAILED
-from baton.services.sim.run_flags import BadCommand, new_parser, parsed
+from baton.services.sim.run_flags import BadCommand, check_told, new_parser, parsed
 from baton.services.sim.study_command import run_study
 from baton.services.sim.study_flags import Study, add_study_flags, base_table, bound_of, seeds_of
 from baton.services.sim.study_load import SPEED, at_rate, axis_of, fixed_settings, light_rate
@@ -109,6 +109,7 @@ class Tuning:
         self.seeds = seeds_of(asked, self.table, is_trace=self.axis is SPEED)
         knobs = DEFAULT_KNOBS if asked.knobs is None else parse_knobs(asked.knobs)
         names = topologies(asked.executors)
+        check_told(asked.settings, names)
         fleets = [self._fleet(Candidate(name)) for name in names]
         for knob, values in knobs.items() if asked.knobs is not None else ():
             self._check(knob, values, names)

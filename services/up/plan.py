@@ -29,6 +29,11 @@ class UpOptions(NamedTuple):
     placement: str = ""
     strict_pd: bool = False  #: adds to what the file says
 
+    @property
+    def counts(self) -> dict[Role, int]:
+        """Executors of each role."""
+        return {Role.PREFILL: self.num_prefill, Role.DECODE: self.num_decode, Role.UNIFIED: self.num_unified}
+
 
 class ChildPlan(NamedTuple):
     """One process: its command line lacks only what changes with each life, the epoch."""

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import fields
+
 from baton.core.config import SchedulerConfig
 from baton.core.ids import Role
+from baton.core.knob_effects import lacking
 from baton.services.router.http.auth import load_api_keys
 from baton.services.runtime.entry import read_settings
 from baton.services.runtime.journal import make_journal_folder
@@ -49,6 +52,7 @@ def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
     scheduler = told[Role.SCHEDULER.name.lower()].knobs
     assert isinstance(scheduler, SchedulerConfig)  # for the type checker
     check_strict(options, scheduler.strict_pd)
+    check_placing(options, scheduler)
     http = next(settings.http for settings in told.values() if settings.role is Role.ROUTER)
     check_address(http.host, http.port)
     if options.journal is not None:
@@ -60,10 +64,17 @@ def check_start(options: UpOptions, environment: Mapping[str, str]) -> Checked:
 
 def check_sections(options: UpOptions, told: Mapping[str, object], where: str) -> None:
     """C12: knobs of executors that are not there have no effect. Raises SettingsInvalid."""
-    counts = {"prefill": options.num_prefill, "decode": options.num_decode, "unified": options.num_unified}
-    for section, count in counts.items():
-        if count == 0 and told.get(section):
-            raise SettingsInvalid(f"{where}: [{section}] has no effect: there is no {section} executor")
+    for section in told:
+        if told[section] and (why := lacking(section, "", options.counts)):
+            raise SettingsInvalid(f"{where}: [{section}] has no effect: {why}")
+
+
+def check_placing(options: UpOptions, scheduler: SchedulerConfig) -> None:
+    """C12: the same of the scheduler's knobs that are about executors which are not there, wherever they were told."""
+    for knob in fields(scheduler):
+        value = getattr(scheduler, knob.name)
+        if value != knob.default and (why := lacking("scheduler", knob.name, options.counts)):
+            raise SettingsInvalid(f"scheduler.{knob.name} = {value} has no effect: {why}")
 
 
 def check_address(host: str, port: int) -> None:

@@ -31,8 +31,8 @@ class Deployment:
     """A context: `baton up` runs inside, on a free port, with its run folder in a folder of its own."""
 
     def __init__(self, *arguments: str, model: str = "", command: tuple[str, ...] = BATON, folder: Path = ROOT) -> None:
-        fixed = ("--port", "0", "--placement", "always_pd", "--strict-pd")
-        self._command = [*command, "up", *fixed, *(("--model", model) if model else ()), *arguments]
+        pd = () if "--unified" in arguments else ("--placement", "always_pd", "--strict-pd")
+        self._command = [*command, "up", "--port", "0", *pd, *(("--model", model) if model else ()), *arguments]
         self._cwd = folder
         self._temporary = tempfile.TemporaryDirectory(prefix="accept-")
         self.folder = Path(self._temporary.name)

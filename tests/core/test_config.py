@@ -10,7 +10,7 @@ import pytest
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.executor.machine import ExecutorCore
 from baton.core.ids import Role
-from baton.core.knob_effects import NEEDS, with_effect, without_effect
+from baton.core.knob_effects import NEEDS, lacking, with_effect, without_effect
 from baton.core.layout import KvLayout
 from baton.core.router.machine import RouterCore
 from baton.core.scheduler.machine import SchedulerCore
@@ -37,8 +37,10 @@ def test_c23_every_knob_has_a_unit_or_counts_something_and_a_finite_default(conf
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_the_defaults_are_valid(config):
-    config().validate()
+def test_the_defaults_are_valid_and_are_what_an_empty_section_says(config):
+    read = msgspec.convert({}, config)
+    read.validate()
+    assert msgspec.to_builtins(read) == {field.name: field.default for field in msgspec.structs.fields(config)}
 
 
 BAD = [
@@ -139,6 +141,17 @@ def test_c12_a_hold_that_is_off_leaves_its_knobs_without_effect(knob):
     assert without_effect(told, Role.UNIFIED).startswith(f"{next(iter(knob))} = ")
 
 
+@pytest.mark.parametrize("off", [{"hold": "off"}, {"hold": "fill", "hold_fill": 0.0}], ids=str)
+@pytest.mark.parametrize("knob", [{"hold_max_ms": 9.0}, {"hold_partial_ms": 9.0}, {"hold_kv_high": 0.5}], ids=str)
+def test_c12_where_nothing_is_kept_back_nothing_bounds_that(off, knob):
+    (name,) = knob
+    neither = ALTERNATE | {"protect_steps": 0} | off
+    with pytest.raises(ValueError, match=f"{name} = .* has no effect: only with a hold or protect_steps"):
+        ExecutorRig(Role.UNIFIED, **(neither | knob))
+    for keeps in ({"protect_steps": 1}, {"hold": "adaptive", "hold_fill": 0.5}, {"hold": "fill", "hold_fill": 0.1}):
+        assert not without_effect(ExecutorConfig(**(neither | knob | keeps)), Role.UNIFIED)
+
+
 @pytest.mark.parametrize("knob", ["join_share", "join_max_ms"])
 def test_c12_where_all_join_at_once_nothing_else_says_how_they_join(knob):
     with pytest.raises(ValueError, match=f"{knob} = .* has no effect: only with join_max_steps"):
@@ -149,6 +162,30 @@ def test_c12_what_is_drawn_or_told_for_many_counts_where_it_has_an_effect():
     told = ExecutorConfig(step_mode="alternate", hold="fill", hold_fill=0.3, parked_tokens=9, token_budget=500)
     assert with_effect(told, Role.PREFILL) == ExecutorConfig(parked_tokens=9, token_budget=500)
     assert with_effect(told, Role.UNIFIED) == msgspec.structs.replace(told, parked_tokens=8192)
+
+
+ALL_ROLES = {Role.PREFILL: 1, Role.DECODE: 1, Role.UNIFIED: 1}
+
+
+@pytest.mark.parametrize(
+    ("section", "knob", "role"),
+    [
+        ("prefill", "window", Role.PREFILL),
+        ("decode", "num_slots", Role.DECODE),
+        ("unified", "hold", Role.UNIFIED),
+        ("scheduler", "strict_pd", Role.DECODE),
+        ("scheduler", "local_prompt_tokens", Role.DECODE),
+        ("scheduler", "handoff_slack", Role.DECODE),
+    ],
+)
+def test_c12_a_fleet_that_lacks_whom_a_knob_is_about_is_told(section, knob, role):
+    assert not lacking(section, knob, ALL_ROLES)
+    assert lacking(section, knob, ALL_ROLES | {role: 0}) == f"there is no {role.name.lower()} executor"
+
+
+@pytest.mark.parametrize(("section", "knob"), [("executor", "hold"), ("router", "settle_s"), ("scheduler", "bypass_s")])
+def test_c12_what_is_about_nobody_in_particular_lacks_nobody(section, knob):
+    assert not lacking(section, knob, {Role.UNIFIED: 1})
 
 
 def test_c12_more_slots_than_a_step_has_tokens_can_never_all_decode():

@@ -55,3 +55,11 @@ def test_blocks_for_rounds_up(num_tokens, num_blocks):
 def test_kvt_08_fingerprints_are_equal_only_for_equal_layouts(one, other):
     assert (one.fingerprint() == other.fingerprint()) == (one == other)
     assert len(one.fingerprint()) == 16
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "told"),
+    [(1, []), (2, [1]), (3, [2]), (5, [3, 4]), (30, [15, 23, 27, 29]), (16, [8, 12, 14, 15])],
+)
+def test_h8_a_step_tells_when_half_of_what_is_left_is_written(num_layers, told):
+    assert KvLayout(num_layers, 1, 4, "float32", 16, "model", "tokenizer").layers_to_tell() == told

@@ -14,11 +14,13 @@ def alternating(num_decoding: int = 2, **knobs: Any) -> ExecutorRig:
     """Sequences 1 to `num_decoding` decode, with one step launched at a time; nothing is held or protected unless asked
     for, and no bound but the ones asked for is near. Blocks are free for copies and for growth."""
     quiet: dict[str, Any] = {"step_mode": "alternate", "hold": "off", "protect_steps": 0, "num_queued_steps": 1}
-    quiet |= {"hold_batch_low": 0, "hold_kv_high": 1.0, "hold_max_ms": 60_000.0, "hold_partial_ms": 50_000.0}
     quiet |= {"num_blocks": 512, "token_budget": 32, "long_prefill_tokens": 32}
-    if knobs.get("protect_steps"):
+    holds, protects = knobs.get("hold", "off") != "off", bool(knobs.get("protect_steps"))
+    if holds or protects:
+        quiet |= {"hold_batch_low": 0, "hold_kv_high": 1.0, "hold_max_ms": 60_000.0, "hold_partial_ms": 50_000.0}
+    if protects:
         quiet["protect"] = "fixed"
-    if knobs.get("hold", "off") != "off":
+    if holds:
         quiet["hold_stall_ms"] = 40_000.0
     rig = unified(**(quiet | knobs))
     rig.do(Drain())

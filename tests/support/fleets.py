@@ -35,13 +35,14 @@ def fleet(
     num_blocks: int = 4000,
     wires: Wires = INSTANT,
     placement: str = "always_pd",
+    num_kv_layers: int = 1,
     **knobs: Any,
 ) -> FleetSpec:
     """All executors alike; prompts are computed by prefill executors, if there are any."""
     profile = Profile(
         name="by hand",
         source="a test",
-        kv=KvGeometry(num_kv_layers=1, num_kv_heads=1, head_dim=8),
+        kv=KvGeometry(num_kv_layers=num_kv_layers, num_kv_heads=1, head_dim=8),
         kv_tokens=num_blocks * BLOCK_SIZE,
         steps=steps,
     )

@@ -128,6 +128,13 @@ def that_set(arms: Arms, path: str) -> list[str]:
     return [arm.name for arm in arms.arms if path in arm.set or path.partition(".")[0] in arm.set]
 
 
+def topologies_of(table: Mapping[str, Any], arms: Arms | None) -> list[str]:
+    """Of the scenario, or of each of its arms; one that is no text is told when the scenario is made."""
+    told = [{}] if arms is None else [arm.set for arm in arms.arms]
+    found = [own.get("topology", table.get("topology")) for own in told]
+    return [topology for topology in found if isinstance(topology, str)]
+
+
 def at_rate(arm: Arm, rate_per_gpu: float) -> Arm:
     """The arm under a load of so many requests per second and accelerator."""
     return msgspec.structs.replace(arm, set=arm.set | {RATE_KNOB: rate_per_gpu * arm.gpus})

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from baton.core.executor.events import StepDone
+from baton.core.executor.events import StepAdvanced, StepDone
 from baton.core.executor.steps import ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
+from baton.core.layout import NUM_PLANES, KvLayout
 from baton.core.sim.env import Env
 from baton.core.sim.fleet_run.process import LoopProcess
 from baton.core.sim.fleet_run.records import StepRecord
@@ -33,13 +34,15 @@ class _Sequence:
 class Lane:
     """Plans that were launched in one lane and are not done; the first is being computed."""
 
-    __slots__ = ("began_at", "features", "left_s", "number", "queue", "results", "serial")
+    __slots__ = ("began_at", "features", "left_s", "number", "queue", "results", "serial", "told", "whole_s")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.queue: deque[StepPlan] = deque()
         self.began_at = 0.0  #: the first one's
         self.left_s = 0.0  #: that it would still take with the device for itself
+        self.whole_s = 0.0  #: the same, when it began
+        self.told: deque[int] = deque()  #: KV layers after which it is still to be told how far it is
         self.features = Features()
         self.results: tuple[ItemResult, ...] = ()
         self.serial = 0  #: counts what was set to be its end; earlier ones are void
@@ -65,6 +68,7 @@ class TimedDevice:
         self._machine: list[TimedDevice] = [self]
         self._was_idle = True  #: when the others of the machine were last told
         self._counted_at = 0.0  #: until when `left_s` and `busy_s` are counted
+        self._layout: KvLayout | None = None  #: if it tells how far a step's KV is written
 
     @property
     def is_idle(self) -> bool:
@@ -81,6 +85,10 @@ class TimedDevice:
             self._begin(lane)
             self._set_ends()
 
+    def tell_progress(self, layout: KvLayout) -> None:
+        """From now on: after the layers that the layout says, each of which takes as long as another."""
+        self._layout = layout
+
     def share(self, devices: list[TimedDevice]) -> None:
         """All on this one's machine, itself among them: a step takes longer while another one computes."""
         self._machine = devices
@@ -93,7 +101,9 @@ class TimedDevice:
 
     def _begin(self, lane: Lane) -> None:
         lane.features, lane.results = self._compute(lane.queue[0])
-        lane.left_s = self.duration_s(lane.features)
+        lane.left_s = lane.whole_s = self.duration_s(lane.features)
+        if self._layout is not None and lane.features.tokens >= self._layout.block_size:  # else no block is complete
+            lane.told.extend(self._layout.layers_to_tell())
         lane.began_at = self._env.time.now
         self._computing.append(lane)
 
@@ -129,6 +139,18 @@ class TimedDevice:
         for lane in self._computing:
             lane.serial += 1
             self._env.time.after(max(lane.left_s, 0.0) * self._slowdown(lane), self._finish, lane, lane.serial)
+            self._set_next_word(lane)
+
+    def _set_next_word(self, lane: Lane) -> None:
+        if self._layout is not None and lane.told:
+            left_s = lane.left_s - lane.whole_s * (1 - lane.told[0] / self._layout.num_kv_layers)
+            self._env.time.after(max(left_s, 0.0) * self._slowdown(lane), self._tell, lane, lane.serial)
+
+    def _tell(self, lane: Lane, serial: int) -> None:
+        if serial == lane.serial:
+            self._count()
+            self._report(StepAdvanced(lane.queue[0].step_id, lane.told.popleft() * NUM_PLANES))
+            self._set_next_word(lane)
 
     def _finish(self, lane: Lane, serial: int) -> None:
         if serial != lane.serial:
@@ -142,10 +164,13 @@ class TimedDevice:
         if lane.queue:
             self._begin(lane)
         self._set_ends()
+        self._report(done)
+
+    def _report(self, event: StepAdvanced | StepDone) -> None:
         if self._notice_s:
-            self._env.time.after(self._notice_s, self.process.report, done)
+            self._env.time.after(self._notice_s, self.process.report, event)
         else:
-            self.process.report(done)
+            self.process.report(event)
 
     def _compute(self, plan: StepPlan) -> tuple[Features, tuple[ItemResult, ...]]:
         sequences = self._sequences

@@ -50,6 +50,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kv_tokens: int = 0  #: that each executor can hold; 0: what its profile says
     num_routers: int = 1
     one_machine: bool = False  #: all executors are on one: steps slow each other down by profiles' neighbour_slowdown
+    tells_progress: bool = False  #: devices say what of a prompt's KV is written before a step ends, as on the CPU
     timeout_s: float = 3600.0
     executor: dict[str, Any] = {}  #: knobs of all executors, each where it has an effect
     prefill: dict[str, Any] = {}  #: of one role: these go before the ones of all
@@ -81,6 +82,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             wires=self.wires,
             num_routers=self.num_routers,
             timeout_s=self.timeout_s,
+            tells_progress=self.tells_progress,
             one_machine=self.one_machine,
         )
 

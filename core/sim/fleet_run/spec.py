@@ -77,6 +77,7 @@ class FleetSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 3600.0  #: of each request
     heartbeat_s: float = 10.0
     silence_s: float = 35.0
+    tells_progress: bool = False  #: prefill executors' devices, of a step's KV before the step ends
     one_machine: bool = False  #: all executors: their steps slow each other down as their profiles say
 
     @property

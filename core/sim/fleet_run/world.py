@@ -143,6 +143,8 @@ class FleetWorld:
         process = self._add(own, self.wiring.executor(own, spec))
         wires = self.spec.wires
         process.compute = self.parts.device(process, group.profile.steps, self.recorder.step, wires.notice_s)
+        if self.spec.tells_progress and group.role is Role.PREFILL:
+            process.compute.tell_progress(self.spec.layout)
         process.wires = self.parts.transfer(process, self.ports, self.spec.layout, self.recorder.piece)
 
     def _add(self, own: Peer, node: Node) -> LoopProcess:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from baton.core.errors import ServingError
+from baton.core.knob_effects import lacking
+from baton.core.sim.fleet_run.spec import parse_topology
 
-#: knobs of tables that only P/D has
-OF_PD = (
-    "prefill.", "decode.", "scheduler.placement", "scheduler.local_prompt_tokens", "scheduler.interruption_weight",
-    "scheduler.strict_pd", "scheduler.handoff_slack",
-)  # fmt: skip
-OF_REPLICAS = ("unified.",)
+#: who computes a prompt: among replicas, which are all alike, it is worth no runs
+OF_PD = ("scheduler.placement", "scheduler.interruption_weight")
 #: what is tried where nothing is asked for: what is placed where, how large steps of prompts are, and how many decode
 DEFAULT_KNOBS: dict[str, tuple[str, ...]] = {
     "scheduler.placement": ("predicted", "always_pd"),
@@ -49,8 +47,9 @@ class Candidate(msgspec.Struct, frozen=True):
         return Candidate(self.topology, tuple(sorted({**dict(self.knobs), knob: value}.items())))
 
     def concerns(self, knob: str) -> bool:
-        """Whether the knob could have an effect in this topology."""
-        return not knob.startswith(OF_REPLICAS if self.is_pd else OF_PD)
+        """Whether the knob could have an effect in this topology that is worth looking for."""
+        table, _, name = knob.partition(".")
+        return not lacking(table, name, dict(parse_topology(self.topology))) and (self.is_pd or knob not in OF_PD)
 
 
 def topologies(num_executors: int) -> list[str]:

@@ -33,25 +33,32 @@ class BadRates(ServingError):
 
 def parse_rates(text: str) -> tuple[float, ...]:
     """`1,2,4.5`, `1:16:1.5x` (each 1.5 times the one before) or `1:16:3` (each 3 more). Ascending. Raises BadRates."""
+    is_span = ":" in text
     try:
-        found = _span(text) if ":" in text else [float(part) for part in text.split(",")]
+        found = _span(text) if is_span else [float(part) for part in text.split(",")]
     except ValueError:
         raise BadRates(f"rates: {text!r} is neither A,B,… nor FROM:TO:STEP nor FROM:TO:FACTORx") from None
     if not all(0 < rate < math.inf for rate in found):
         raise BadRates(f"rates: {text!r}: they are above 0 and finite")
+    if len(found) > MAX_RATES:
+        raise BadRates(f"rates: {text!r}: more than {MAX_RATES}")
     rates = sorted(set(found))
-    if len(rates) < len(found) or len(rates) > MAX_RATES:
-        raise BadRates(f"rates: {text!r}: at most {MAX_RATES}, each once")
+    if len(rates) < len(found):
+        alike = next(rate for rate in rates if found.count(rate) > 1)
+        why = f"at {DIGITS} digits two of them are {alike:g}: a larger step" if is_span else f"{alike:g} twice"
+        raise BadRates(f"rates: {text!r}: {why}")
     return tuple(rates)
 
 
 def _span(text: str) -> list[float]:
-    """Raises ValueError."""
+    """Raises ValueError for another form, BadRates for numbers that make none."""
     first, last, step = text.split(":")
     is_factor = step.endswith("x")
     low, high, by = float(first), float(last), float(step.removesuffix("x"))
-    if not (0 < low <= high < math.inf and by > (1 if is_factor else 0)):
-        raise ValueError(text)
+    if not 0 < low <= high < math.inf:
+        raise BadRates(f"rates: {text!r}: FROM is above 0 and at most TO")
+    if not (1 if is_factor else 0) < by < math.inf:
+        raise BadRates(f"rates: {text!r}: {'FACTOR is above 1' if is_factor else 'STEP is above 0'} and finite")
     found = [low]
     while len(found) <= MAX_RATES and (after := found[-1] * by if is_factor else found[-1] + by) <= high * (1 + 1e-9):
         found.append(after)

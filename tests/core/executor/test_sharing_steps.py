@@ -7,7 +7,7 @@ import pytest
 from baton.core.executor.adaptive import is_sharing_worth
 from baton.core.executor.pace import NUM_SLOPE, PROMPT_MEMORY, Line, StepPace
 from baton.core.ids import Role
-from tests.support.machines import ExecutorRig, prefiller, prompt, unified, work
+from tests.support.machines import ExecutorRig, prefiller, prompt, send_to, unified, work
 
 CARD = (12e-3, 40e-6)  #: seconds of a step of prompts and of one more token in it: bound by weights
 PROCESSOR = (2e-3, 700e-6)  #: linear in tokens: 12 of them cost four times the fixed part
@@ -95,6 +95,24 @@ def test_c15_the_more_wait_the_more_share_a_step():
     assert is_sharing_worth(*PROCESSOR, 100, 1, 100, num_waiting=35)
     assert not is_sharing_worth(*PROCESSOR, 100, 1, 100, num_waiting=34)
     assert not is_sharing_worth(*PROCESSOR, 200, 2, 100, num_waiting=35)
+
+
+@pytest.mark.parametrize(("num_open", "second"), [(1, [100]), (2, [100, 4])])
+def test_c15_what_parked_prompts_hold_back_waits_for_no_step_and_does_not_count(num_open: int, second: list[int]):
+    """Two short prompts are worth the step of a long one, one is not. Decode executors wait for the long one and for
+    `num_open` short ones; with as many computed tokens parked as may be, nothing else could be computed now."""
+    rig = measured(PROCESSOR, parked_tokens=4)
+    short_s = PROCESSOR[0] + 4 * PROCESSOR[1]
+    rig.step_done(duration_s=short_s)
+    rig.prefill(1001, work(prompt(4, 2)))  # nobody asks for its KV
+    send_to(rig, 1, work(prompt(100, 3)))
+    for number in range(2, 2 + num_open):
+        send_to(rig, number, work(prompt(4, number + 2)))
+    for number in range(10, 20):
+        rig.prefill(number, work(prompt(4, number)))
+    rig.step_done(duration_s=short_s)
+    assert rig.state.parked_tokens == 4
+    assert [item.num_tokens for item in rig.steps[0].items] == second
 
 
 def test_c15_steps_that_are_all_alike_say_nothing_so_they_are_filled_until_they_differ():

@@ -10,7 +10,7 @@ import pytest
 from baton.core.executor.steps import SampledToken
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import Device, PlanRejected
-from baton.services.executor.engine.devices.cpu import CpuDevice, layers_to_tell
+from baton.services.executor.engine.devices.cpu import CpuDevice
 from baton.services.executor.engine.load import load_device
 from tests.services.engine.conftest import Runner
 
@@ -128,14 +128,6 @@ def test_a_rejected_plan_leaves_the_device_as_it_was(llama_folder: Path) -> None
     assert len(runner.generate(1, PROMPT, PARAMS, [], [0, 1, 2, 3, 4])) == PARAMS.max_tokens
 
 
-@pytest.mark.parametrize(
-    ("num_layers", "told"),
-    [(1, []), (2, [1]), (3, [2]), (5, [3, 4]), (30, [15, 23, 27, 29]), (16, [8, 12, 14, 15])],
-)
-def test_a_step_tells_when_half_of_what_is_left_is_written(num_layers: int, told: list[int]) -> None:
-    assert sorted(layers_to_tell(num_layers)) == told
-
-
 def test_h8_planes_that_are_told_hold_what_they_hold_when_the_step_ends(folder: Path) -> None:
     device = load(folder)
     assert isinstance(device, CpuDevice)
@@ -145,7 +137,7 @@ def test_h8_planes_that_are_told_hold_what_they_hold_when_the_step_ends(folder: 
     runner = Runner(device)
     runner.add(1, PROMPT, PARAMS)
     runner.step((1, 0, len(PROMPT), 1, [0, 1, 2, 3]))
-    assert [num for _, num, _ in told] == [2 * layer for layer in sorted(layers_to_tell(device.layout.num_kv_layers))]
+    assert [num for _, num, _ in told] == [2 * layer for layer in device.layout.layers_to_tell()]
     assert {step_id for step_id, _, _ in told} == {0}
     for _, num, held in told:
         assert held.any()

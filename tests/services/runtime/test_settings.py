@@ -107,9 +107,10 @@ def test_a_number_that_makes_no_sense_is_refused_by_name(tmp_path: Path, role: R
         load(role, tmp_path, flags=flags)
 
 
-@pytest.mark.parametrize("flags", ["--stop-grace-s 0", "--keepalive-timeout-s 0", "--max-logprobs 0", "--port 0"])
-def test_a_zero_that_makes_sense_is_taken(tmp_path: Path, flags: str) -> None:
-    load(Role.ROUTER, tmp_path, flags=f"--model m {flags}")
+@pytest.mark.parametrize("key", ["stop_grace_s", "keepalive_timeout_s", "max_logprobs", "port"])
+def test_a_zero_that_makes_sense_is_taken(tmp_path: Path, key: str) -> None:
+    settings = load(Role.ROUTER, tmp_path, flags=f"--model m --{key.replace('_', '-')} 0")
+    assert getattr(settings.http, key) == 0
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from baton.services.sim.load import load_of
 from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED, main
 
 QUICK = ("--set", "load.num_sessions=6")
+ALONE = ("--topology", "2U", "--profile", "a100-opt13b-tp1", "--synthetic", "rate=2")
 
 
 def test_the_small_scenario_writes_the_load_generators_files(
@@ -117,6 +118,10 @@ def test_asks_are_the_requests_of_a_scenario_that_names_each() -> None:
         (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "--set load.rate=1: it would have no effect"),
         (["--scenario", "unbalanced_pair", "--set", "load.rate=1"], "every arm sets it (prompts: 2U, mixed, "),
         (["--scenario", "distserve_opt13b", "--set", "load.rate=1"], "the search of rates varies it"),
+        ([*ALONE, "--set", "scheduler.strict_pd=true"], "it would have no effect: there is no decode executor"),
+        ([*ALONE, "--set", "decode.num_slots=4"], "--set decode.num_slots=4: it would have no effect: there is no"),
+        (["--scenario", "small", "--set", "unified.num_slots=4"], "there is no unified executor"),
+        (["--scenario", "coalesce_c16", "--set", "decode.num_slots=4"], "there is no decode executor"),
         (["--scenario", "small", "--slo", "x=1"], "slo"),
         (["--topology", "1U", "--profile", "a100-opt13b-tp1"], "--trace or --synthetic"),
         (["--topology", "1U", "--profile", "a100-opt13b-tp1", "--synthetic", "rate"], "'rate' is not NAME=VALUE"),

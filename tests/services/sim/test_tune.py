@@ -152,6 +152,7 @@ def test_every_knob_of_a_fleet_that_differs_is_in_its_settings() -> None:
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.num_slots"], "knobs: 'decode.num_slots'"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.slots=3"], "there is no such knob"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "scheduler.placement=best"], "'best' is none of"),
+        (["--executors", "1", *A100, *LOAD, "--set", "prefill.num_slots=9"], "there is no prefill executor"),
         (["--executors", "1", *A100, *LOAD, "--knobs", "decode.num_slots=3"], "it has no effect on any of 1U"),
         (["--executors", "2", *A100, *LOAD[:2]], "--slo: what is good"),
         (["--executors", "2", *A100, *LOAD, "--out", "/dev/null/x"], "/dev/null/x: Not a directory"),

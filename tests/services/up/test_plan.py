@@ -47,14 +47,21 @@ def test_executors_that_could_answer_nothing_are_refused(
     assert named in capsys.readouterr().err
 
 
-def test_executors_of_one_kind_are_enough_beside_unified_ones() -> None:
-    check_counts(0, 0, 1)
-    check_counts(1, 0, 1)
-    check_counts(0, 2, 1)
-
-
-def test_r2_decode_executors_are_enough() -> None:
-    check_counts(0, 1, 0)
+@pytest.mark.parametrize(
+    ("counts", "names"),
+    [
+        ((0, 0, 1), ["unified0"]),
+        ((1, 0, 1), ["prefill0", "unified0"]),
+        ((0, 2, 1), ["decode0", "decode1", "unified0"]),
+        ((0, 1, 0), ["decode0"]),
+    ],
+)
+def test_r2_decode_executors_are_enough_and_so_are_others_of_one_kind_beside_unified_ones(
+    counts: tuple[int, int, int], names: list[str]
+) -> None:
+    check_counts(*counts)
+    children = plan_children(UpOptions(Path("/m/tiny"), *counts, cores=(0,)), RUN, 7)
+    assert [child.name for child in children] == ["scheduler", *names, "router"]
 
 
 def test_every_command_line_is_one_that_its_service_takes() -> None:

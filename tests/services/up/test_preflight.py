@@ -14,6 +14,8 @@ from baton.services.up import __main__ as command
 from baton.services.up.plan import UpOptions
 from baton.services.up.preflight import STOP_MARGIN_S, check_start, configured_model
 
+ALONE = ["--prefill", "0", "--decode", "0", "--unified", "2"]
+
 
 def options(tmp_path: Path, config: str = "", **given: object) -> UpOptions:
     (tmp_path / "up.toml").write_text(config)
@@ -45,6 +47,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["--device", "cuda"], "", "device.kind = 'cuda' is none of cpu, fake"),
         (["--journal", "/proc/x"], "", "--journal = '/proc/x'"),
         (["--prefill", "0"], "[scheduler]\nstrict_pd = true", "--prefill 0: with strict_pd nothing is answered"),
+        ([*ALONE, "--strict-pd"], "", "scheduler.strict_pd = True has no effect: there is no decode executor"),
+        (
+            [*ALONE, "--placement", "by_tokens"],
+            "[scheduler]\nlocal_prompt_tokens = 9",
+            "scheduler.local_prompt_tokens = 9 has no effect: there is no decode executor",
+        ),
+        (ALONE, "[scheduler]\nhandoff_slack = 0.5", "scheduler.handoff_slack = 0.5 has no effect"),
         ([], "[http]\napi_keys_file = '/nonexistent'", "/nonexistent cannot be read"),
         ([], "[http]\napi_keys_file = '/tmp'", "/tmp cannot be read"),
     ],
@@ -72,6 +81,11 @@ def test_c12_a_variable_of_executors_that_are_not_there_is_refused_like_a_sectio
     with pytest.raises(SettingsInvalid, match=r"environment: \[unified\] has no effect: there is no unified executor"):
         check_start(options(tmp_path), told)
     check_start(options(tmp_path, num_prefill=0, num_decode=0, num_unified=1), told)
+
+
+def test_c12_how_unified_executors_are_chosen_has_an_effect_without_others(tmp_path: Path) -> None:
+    told = options(tmp_path, num_prefill=0, num_decode=0, num_unified=2, placement="always_pd")
+    assert check_start(told, {}).host == "127.0.0.1"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -41,7 +41,7 @@ class CpuDevice(HostQueue):
         folder, config, layout, num_blocks, num_threads = part
         self._lane_cores: tuple[frozenset[int], ...] = ()
         self._say_progress: Callable[[int, int], None] | None = None
-        self._told_layers = layers_to_tell(layout.num_kv_layers)
+        self._told_layers = frozenset(layout.layers_to_tell())
         self.layout = layout
         self.num_blocks = num_blocks
         self.vocab_size = config.vocab_size
@@ -150,16 +150,6 @@ class CpuDevice(HostQueue):
                 rows = hidden[row : row + item.num_scores]
                 scores[item.seq_id] = score_prompt(sequence, item.start, rows, self.decoder.logits)
         return scores
-
-
-def layers_to_tell(num_kv_layers: int) -> frozenset[int]:
-    """After which layers a step is told to have come so far: half of what is left at each time, so that few words leave
-    little to send when the step ends."""
-    told, left = set(), num_kv_layers
-    while left > 1:
-        left //= 2
-        told.add(num_kv_layers - left)
-    return frozenset(told)
 
 
 def _say_nothing(num_kv_layers: int) -> None:

@@ -4,6 +4,7 @@ import math
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from baton.core.sim.step_time.model import StepModel
 from tests.support.fleets import asks, at_times, closed_loop, fleet, kind, run, ttft_s
@@ -80,3 +81,22 @@ def test_kv_takes_its_set_up_and_its_bytes() -> None:
     assert first == pytest.approx(0.05)
     assert second - first == pytest.approx(0.2 + 0.03 + 0.01)
     assert sum(use.kv_bytes for use in done.uses) == num_bytes
+
+
+def test_h8_kv_that_a_step_tells_of_goes_while_it_computes_the_rest() -> None:
+    """Half of four layers at half of the step, one more at three quarters, the last at its end: a quarter of the bytes
+    is left to send then."""
+    steps = StepModel(prefill=kind(one=0.4), decode=kind(one=0.01))
+    plain = fleet("1P1D", steps, num_kv_layers=4, window="fixed")
+    wires = type(plain.wires)(
+        latency_s=0.0, kv_bytes_per_s=1000 * plain.layout.token_bytes / 0.2, kv_setup_s=0.03, poll_s=0.0
+    )
+    requests = asks(1, 1000, 2)
+    gaps = []
+    for tells in (False, True):
+        spec = replace(plain, wires=wires, tells_progress=tells)
+        (facts,) = run(spec, requests, at_times(requests, [0.0])).facts
+        first, second = (chunk.time_s for chunk in facts.chunks)
+        assert first == pytest.approx(0.4)
+        gaps.append(second - first)
+    assert gaps == pytest.approx([0.2 + 0.03 + 0.01, 0.05 + 0.03 + 0.01])

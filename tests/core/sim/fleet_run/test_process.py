@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from baton.core.events import Several, Wake
-from baton.core.executor.events import PieceLanded, StepDone
+from baton.core.executor.events import PieceLanded, StepAdvanced, StepDone
 from baton.core.executor.steps import NewSequence, StepItem, StepPlan
 from baton.core.ids import Peer, Role
+from baton.core.layout import KvLayout
 from baton.core.session.node import Node
 from baton.core.sim.env import Env
 from baton.core.sim.fleet_run.device import TimedDevice
@@ -87,6 +88,21 @@ def test_two_lanes_at_once_take_longer_by_the_profiles_factor_and_no_longer_than
     assert [event.result.step_id for event in heard if isinstance(event, StepDone)] == [1, 2]
     assert device.busy_s == pytest.approx(3.5)
     assert device.is_idle
+
+
+def test_h8_how_far_a_step_is_is_told_by_layers_however_long_it_takes() -> None:
+    """Another lane slows the second half of the step down; a step of less than a block has nothing to tell."""
+    process, device, _, _ = device_of(StepModel(prefill=kind(tokens=0.01), lane_slowdown=1.5))
+    told: list[tuple[float, Any]] = []
+    process.report = lambda event: told.append((round(process.env.time.now, 9), event))  # type: ignore[method-assign]
+    device.tell_progress(KvLayout(4, 1, 4, "float32", 64, "model", "tokenizer"))
+    device.launch(plan(1, 0, 100, 1))  # 1 s alone
+    process.env.time.after(0.5, device.launch, plan(2, 1, 60, 2))
+    while process.env.time.step():
+        pass
+    assert [at for at, _ in told] == [0.5, 0.875, 1.25, 1.25 + 0.1]
+    assert [event for _, event in told[:2]] == [StepAdvanced(1, 4), StepAdvanced(1, 6)]
+    assert [event.result.step_id for _, event in told[2:]] == [1, 2]
 
 
 def test_plans_of_one_lane_are_computed_in_order_one_at_a_time() -> None:

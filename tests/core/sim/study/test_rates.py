@@ -26,13 +26,38 @@ def test_rates_as_they_are_written(text: str, rates: tuple[float, ...]) -> None:
     assert parse_rates(text) == rates
 
 
+FORM = "is neither A,B,… nor FROM:TO:STEP nor FROM:TO:FACTORx"
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["", "x", "0,1", "-1", "1,1", "inf", "nan", "1:8", "1:8:1x", "1:8:0", "8:1:2x", "1:2:3:4", f"1:{MAX_RATES}:0.5"],
+    ("text", "why"),
+    [
+        ("", FORM),
+        ("x", FORM),
+        ("1:8", FORM),
+        ("1:2:3:4", FORM),
+        ("1:x:2", FORM),
+        ("0,1", ": they are above 0 and finite"),
+        ("-1", ": they are above 0 and finite"),
+        ("inf", ": they are above 0 and finite"),
+        ("nan", ": they are above 0 and finite"),
+        ("4,1,4.0", ": 4 twice"),
+        ("8:1:2x", ": FROM is above 0 and at most TO"),
+        ("0:8:2", ": FROM is above 0 and at most TO"),
+        ("1:inf:2x", ": FROM is above 0 and at most TO"),
+        ("1:8:1x", ": FACTOR is above 1 and finite"),
+        ("1:8:nanx", ": FACTOR is above 1 and finite"),
+        ("1:8:0", ": STEP is above 0 and finite"),
+        ("1:1.02:0.005", ": at 3 digits two of them are 1: a larger step"),
+        ("10:10.2:1.003x", ": at 3 digits two of them are 10: a larger step"),
+        (f"1:{MAX_RATES}:0.5", f": more than {MAX_RATES}"),
+        (",".join(str(1 + number) for number in range(MAX_RATES + 1)), f": more than {MAX_RATES}"),
+    ],
 )
-def test_what_names_no_rates_is_told(text: str) -> None:
-    with pytest.raises(BadRates, match="rates"):
+def test_what_names_no_rates_is_told_and_why(text: str, why: str) -> None:
+    with pytest.raises(BadRates) as refused:
         parse_rates(text)
+    assert str(refused.value).removeprefix(f"rates: {text!r}").strip() == why.strip()
 
 
 def searched(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -68,11 +67,22 @@ def test_any_json_in_any_field_is_an_ask_or_a_400_with_a_valid_body(endpoint: st
     assert 0 < found.timeout_s <= CONFIG.max_timeout_s
 
 
+def body_of(data: bytes, body_type: type[CompletionBody | ChatBody]) -> CompletionBody | ChatBody | ApiError:
+    try:
+        return decode_body(data, body_type)
+    except ApiError as error:
+        return error
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_body_or_an_error_for_the_client(data: bytes) -> None:
     for body_type in (CompletionBody, ChatBody):
-        with contextlib.suppress(ApiError):
-            decode_body(data, body_type)
+        found = body_of(data, body_type)
+        if isinstance(found, ApiError):
+            assert found.status == 400
+            assert msgspec.json.decode(found.body())["error"]["message"]
+        else:
+            assert isinstance(found, body_type)
 
 
 def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:

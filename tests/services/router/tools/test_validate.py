@@ -97,12 +97,15 @@ def call_of(call_id: str, arguments: str = "{}", name: str = "f") -> ToolCall:
 USER = Turn("user", "hi")
 
 
-def test_a_conversation_with_calls() -> None:
+def test_in_a_conversation_with_calls_every_result_answers_an_earlier_call() -> None:
     turns = [USER]
     for _ in range(2):  # some clients count their ids from 0 each time
         turns.append(Turn("assistant", None, (call_of("0"), call_of("1", ""))))
         turns += [Turn("tool", "x", tool_call_id="1"), Turn("tool", "y", tool_call_id="0")]
     check_turns(turns, LIMITS)
+    with pytest.raises(ToolsRefused) as refused:
+        check_turns([*turns, Turn("tool", "z", tool_call_id="2")], LIMITS)
+    assert (refused.value.param, refused.value.code) == ("messages[7].tool_call_id", "unknown_call")
 
 
 @pytest.mark.parametrize(
