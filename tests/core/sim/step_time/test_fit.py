@@ -63,7 +63,7 @@ def test_a_knee_is_found_where_there_is_one() -> None:
 
 
 def test_decodes_of_one_number_may_take_longer_than_of_the_next() -> None:
-    """Kernels are chosen by size. Beyond what was seen, the last difference stays, and no line of two points goes on."""
+    """Kernels are chosen by size. Beyond what was seen the last difference stays: no line of two points goes on."""
     took = {1: 0.045, 2: 0.048, 3: 0.05, 4: 0.052, 5: 0.063, 6: 0.052, 7: 0.061, 8: 0.053}
     steps = [Features(decodes=n, context=100 * n, rows=n) for n in took for _ in range(20)]
     found = fit(observed(lambda features: took[features.decodes], steps)).model.decode
