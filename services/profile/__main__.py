@@ -24,7 +24,7 @@ from baton.services.profile.drive import LOADS, drive, read_steps
 
 EXIT_FAILED = 1
 DESCRIPTION = """\
-Fit a step-time profile on a running executor (its admin address is in its log and in NAME.json of its run folder).
+Fit a step-time profile on a running executor (its admin port is in its log and in NAME.json of its run folder).
 
   baton profile --executor http://127.0.0.1:9001 --out cpu.json                    of the steps that it remembers
   baton profile --executor http://127.0.0.1:9001 --url http://127.0.0.1:8000 --out cpu.json    of a load driven for it

@@ -43,6 +43,9 @@ def base_table(study: Study, topology: str) -> dict[str, Any]:
             raise BadCommand(f"--{name} {value}: from {least} to {most}")
     if not study.scenario and not (study.profile and (study.trace or study.synthetic)):
         raise BadCommand("--scenario, or --profile and a load (--trace or --synthetic)")
+    for setting in study.settings:
+        if setting.partition("=")[0].strip() == "topology":
+            raise BadCommand(f"--set {setting}: which executors is told by flags of the command's own")
     table = table_of(structs.replace(study, topology="" if study.scenario else topology, seeds=None))
     if "arms" in table:
         raise BadCommand(f"--scenario {study.scenario}: it has arms of its own; `baton sim` compares those")

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from baton.core.config import SchedulerConfig
 from baton.core.ids import Role
+from baton.core.knob_effects import lacking
 from baton.core.sim.fleet_run.spec import FleetSpec
 from baton.services.runtime.settings import Settings, load_settings
 
@@ -17,9 +19,10 @@ _OF_UP = {"link": {"keys": "keys", "scheduler": "tcp://127.0.0.1:1"}, "model": {
 
 
 def config_text(fleet: FleetSpec, comment: str) -> str:
-    """TOML: every knob of the fleet that is not at its default, and the size of a block. `comment` is one line."""
+    """TOML: every knob of the fleet that is not at its default and has an effect, and the size of a block. `comment` is
+    one line."""
     sections: dict[str, dict[str, Any]] = {"device": {"block_size": fleet.block_size}}
-    sections["scheduler"] = changed(fleet.scheduler)
+    sections["scheduler"] = changed(scheduler_of(fleet))
     sections["router"] = changed(fleet.router)
     for group in fleet.groups:
         sections[group.role.name.lower()] = changed(group.config)
@@ -28,6 +31,15 @@ def config_text(fleet: FleetSpec, comment: str) -> str:
         if knobs:
             lines += ["", f"[{name}]", *(f"{knob} = {_toml(value)}" for knob, value in knobs.items())]
     return "\n".join(lines) + "\n"
+
+
+def scheduler_of(fleet: FleetSpec) -> SchedulerConfig:
+    """As `baton up` takes it: without knobs that lack an executor to have an effect on."""
+    config, counts = fleet.scheduler, {group.role: group.count for group in fleet.groups}
+    vain = {knob: default for knob, default in _defaults(config).items() if lacking("scheduler", knob, counts)}
+    if "local_prompt_tokens" in vain and config.placement == "by_tokens":
+        vain["placement"] = "always_pd"  # which says the same where no prompt can be computed on a decode executor
+    return msgspec.structs.replace(config, **vain)
 
 
 def command(fleet: FleetSpec) -> str:
@@ -49,8 +61,11 @@ def check_config(text: str, fleet: FleetSpec) -> dict[Role, Settings]:
 
 def changed(config: msgspec.Struct) -> dict[str, Any]:
     """Fields that are not at their defaults."""
-    fields = msgspec.structs.fields(config)
-    return {field.name: value for field in fields if (value := getattr(config, field.name)) != field.default}
+    return {knob: value for knob, default in _defaults(config).items() if (value := getattr(config, knob)) != default}
+
+
+def _defaults(config: msgspec.Struct) -> dict[str, Any]:
+    return {field.name: field.default for field in msgspec.structs.fields(config)}
 
 
 def _flags(role: Role) -> dict[str, dict[str, Any]]:

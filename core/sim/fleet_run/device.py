@@ -102,7 +102,7 @@ class TimedDevice:
     def _begin(self, lane: Lane) -> None:
         lane.features, lane.results = self._compute(lane.queue[0])
         lane.left_s = lane.whole_s = self.duration_s(lane.features)
-        if self._layout is not None and lane.features.tokens >= self._layout.block_size:  # else no block is complete
+        if self._layout and lane.features.prompts and _completes_a_block(lane.queue[0], self._layout.block_size):
             lane.told.extend(self._layout.layers_to_tell())
         lane.began_at = self._env.time.now
         self._computing.append(lane)
@@ -200,3 +200,8 @@ def _prompt_result(sequence: _Sequence, item: StepItem) -> ItemResult:
     first = sequence.choice
     sampled = tuple([SampledToken(first + number, sequence.token) for number in range(item.num_samples)])
     return ItemResult(item.seq_id, item.num_tokens, sampled)
+
+
+def _completes_a_block(plan: StepPlan, block_size: int) -> bool:
+    """Else there is nothing to send of what it computes."""
+    return any(item.start // block_size < (item.start + item.num_tokens) // block_size for item in plan.items)

@@ -30,6 +30,7 @@ KNEES = (64, 128, 160, 256, 512, 1024)
 ROUNDS = 30  #: of fitting steps without what ran beside them, and then what that cost
 GAIN = 0.95  #: a knee or a table is kept where the error falls below this share
 MIN_AT_POINT = 16  #: steps of which a point of a table is the mean
+MIN_LEFT = 0.1  #: share of what lines say that a table leaves at least
 #: whose table a kind of step may have
 SIZES: dict[StepKind, Feature] = {StepKind.PREFILL: "tokens", StepKind.DECODE: "decodes"}
 
@@ -183,7 +184,8 @@ def _solve(columns: Sequence[_Column], features: Sequence[Features], seconds: Fl
 def _with_table(
     lines: _Solution, of: Feature, features: Sequence[Features], seconds: Floats, scale: Floats
 ) -> _Solution:
-    """With what the lines miss at each size, interpolated; outside it stays as at the ends."""
+    """With what the lines miss at each size, interpolated; nothing at size 0, and beyond the last size as there. No
+    table where it would make a step of some size next to nothing."""
     missed = (seconds - np.array([_sum(lines.terms, each) for each in features])) / scale
     sizes = np.array([float(getattr(each, of)) for each in features])
     groups = _groups(sizes)
@@ -191,11 +193,23 @@ def _with_table(
         return lines
     xs = [float(sizes[group].mean()) for group in groups]
     ys = [float((missed[group] / scale[group]).sum() / (1 / scale[group] ** 2).sum()) for group in groups]
-    points = ((xs[0] - 1, ys[0]), *zip(xs, ys, strict=True), (xs[-1] + 1, ys[-1]))
-    table = Term(of=of, points=points)
+    table = Term(of=of, points=((0.0, 0.0), *zip(xs, ys, strict=True), (xs[-1] + 1, ys[-1])))
+    if _is_short(lines.terms, table):
+        return lines
     left = missed - np.array([table.seconds(x) for x in sizes]) / scale
     error = float(np.sqrt(np.mean(left**2)))
     return _Solution((*lines.terms, table), error) if error < GAIN * lines.error else lines
+
+
+def _is_short(lines: Sequence[Term], table: Term) -> bool:
+    """Whether a step of which nothing but the size is known would take less than MIN_LEFT of what the lines say, at one
+    of the sizes between which all is straight."""
+    own = [term for term in lines if term.of in ("one", table.of)]
+    for size in (*(x for x, _ in table.points), *(term.above for term in own)):
+        told = sum(term.seconds(1.0 if term.of == "one" else size) for term in own)
+        if told + table.seconds(size) < MIN_LEFT * told:
+            return True
+    return False
 
 
 def _groups(sizes: Floats) -> list[npt.NDArray[np.intp]]:

@@ -16,7 +16,9 @@ from baton.core.sim.step_time.features import Feature, Features, StepKind
 PROBABILITIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)
 MIN_STEP_S = 1e-6  #: no step is shorter, whatever a model says outside of what it was fitted on
 
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+MAX_S = 1e6  #: nothing is longer
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_S)]
 Slowdown = Annotated[float, msgspec.Meta(ge=1, le=16)]
 Above = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -28,13 +30,15 @@ class Term(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     of: Feature = "one"
     s: float = 0.0
     above: Above = 0.0
-    points: tuple[tuple[float, float], ...] = ()  #: (feature, seconds), ascending in both
+    points: tuple[tuple[float, float], ...] = ()  #: (feature, seconds), features ascending; seconds may be negative
 
     def __post_init__(self) -> None:
         """Raises ValueError for points that are no table, or beside a slope."""
         xs = [x for x, _ in self.points]
         if not all(map(math.isfinite, (self.s, *xs, *(y for _, y in self.points)))):
             raise ValueError("a number is not finite")
+        if any(abs(seconds) > MAX_S for seconds in (self.s, *(y for _, y in self.points))):
+            raise ValueError(f"more than {MAX_S:g} s")
         if self.points and (self.s or self.above):
             raise ValueError("points or a slope, not both")
         if len(self.points) == 1 or any(a >= b for a, b in pairwise(xs)):

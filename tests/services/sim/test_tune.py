@@ -7,10 +7,11 @@ import csv
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from baton.core.config import ExecutorConfig
+from baton.core.config import ExecutorConfig, SchedulerConfig
 from baton.core.ids import Role
 from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.services.sim import tune
@@ -18,6 +19,8 @@ from baton.services.sim.many_runs import ManyRuns
 from baton.services.sim.run import EXIT_FAILED, EXIT_REFUSED
 from baton.services.sim.tune import main
 from baton.services.sim.tune_settings import check_config, command, config_text
+from baton.services.up.plan import UpOptions
+from baton.services.up.preflight import check_placing
 
 A100 = ("--profile", "a100-opt13b-tp1", "--set", "executor.piece_bytes=67108864")
 SLO = ("--slo", "ttft=100ms")
@@ -140,6 +143,24 @@ def test_every_knob_of_a_fleet_that_differs_is_in_its_settings() -> None:
     assert read[Role.ROUTER].knobs == fleet.router
     assert isinstance(read[Role.DECODE].knobs, ExecutorConfig)
     assert command(fleet) == "baton up --model MODEL --prefill 2 --decode 3 --unified 0 --config tune.toml"
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [{"strict_pd": True, "handoff_slack": 0.5}, {"placement": "by_tokens", "local_prompt_tokens": 64}],
+)
+def test_settings_of_unified_executors_are_such_as_up_takes(scheduler: dict[str, Any]) -> None:
+    table = {"name": "mine", "topology": "2U", "profile": "a100-opt13b-tp1", "scheduler": scheduler}
+    fleet = make_scenario(table).fleet()
+    read = check_config(config_text(fleet, "a comment"), fleet)[Role.SCHEDULER].knobs
+    assert isinstance(read, SchedulerConfig)
+    check_placing(UpOptions(Path("model"), num_prefill=0, num_decode=0, num_unified=2), read)
+    assert (read.placement == "always_pd") == ("placement" in scheduler)
+
+
+def test_the_executors_are_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--executors", "2", *A100, *LOAD, "--set", "topology=4U"]) == EXIT_REFUSED
+    assert "--set topology=4U: which executors is told by flags of the command's own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,18 @@ def test_h8_how_far_a_step_is_is_told_by_layers_however_long_it_takes() -> None:
     assert [event.result.step_id for _, event in told[2:]] == [1, 2]
 
 
+def test_h8_a_part_that_is_shorter_than_a_block_tells_when_it_completes_one() -> None:
+    process, device, _, _ = device_of(StepModel(prefill=kind(tokens=0.01)))
+    told: list[Any] = []
+    process.report = told.append  # type: ignore[method-assign]
+    device.tell_progress(KvLayout(4, 1, 4, "float32", 64, "model", "tokenizer"))
+    device.launch(plan(1, 0, 60, 1))
+    device.launch(StepPlan(2, (), (), (), (StepItem(1, 60, 60, 0, b""),), 0))
+    while process.env.time.step():
+        pass
+    assert [type(event) for event in told] == [StepDone, StepAdvanced, StepAdvanced, StepDone]
+
+
 def test_plans_of_one_lane_are_computed_in_order_one_at_a_time() -> None:
     process, device, records, _ = device_of(StepModel(prefill=kind(tokens=0.01)))
     for step_id in (1, 2):

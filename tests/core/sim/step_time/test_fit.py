@@ -74,6 +74,20 @@ def test_decodes_of_one_number_may_take_longer_than_of_the_next() -> None:
     assert at_8 <= at_16 < 2 * at_8
 
 
+def test_no_table_makes_a_step_shorter_than_a_tenth_of_what_lines_say() -> None:
+    """Decodes of 6 and 8 are cheap, those of 12 and 16 are not, and smaller ones were not seen."""
+    rng = Random(8)
+    steps = [Features(decodes=n, context=100 * n, rows=n) for n in (6, 8, 12, 16) for _ in range(40)]
+
+    def seconds(features: Features) -> float:
+        return (0.002 if features.decodes <= 8 else 0.005 * features.decodes / 12) * rng.lognormvariate(0.0, 0.02)
+
+    found = fit(observed(seconds, steps)).model.decode
+    assert found is not None
+    assert all(found.seconds(Features(decodes=n, context=0)) > 0 for n in range(1, 64))
+    assert all(0.5 < ratio < 2 for ratio in found.residuals)
+
+
 def test_a_table_says_nothing_of_sizes_that_were_hardly_seen() -> None:
     """They share a point with their neighbours, so that no single step is one."""
     steps = [Features(tokens=n, attention=0.0, prompts=1) for n in [*[10] * 40, *[400] * 40, 401]]

@@ -1,6 +1,7 @@
 """Step-time models, and profiles as files."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -51,6 +52,12 @@ def test_a_knee_counts_what_lies_above_it_and_a_table_is_read_between_its_points
     assert knee.seconds(Features(tokens=260, prompts=1)) == pytest.approx(0.1)
     table = Term(of="decodes", points=((1, 0.01), (3, 0.02), (5, 0.06)))
     assert [table.seconds(x) for x in (0, 1, 2, 4, 5, 6)] == pytest.approx([0.005, 0.01, 0.015, 0.04, 0.06, 0.08])
+
+
+@pytest.mark.parametrize("made", [{"s": 1e308}, {"points": ((0, 0.0), (1, -2e6))}, {"s": float("nan")}])
+def test_a_term_of_no_seconds_that_a_step_could_take_is_refused(made: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"more than 1e\+06 s|not finite"):
+        Term(of="tokens", **made)
 
 
 def test_the_first_piece_that_a_step_belongs_to_counts() -> None:
