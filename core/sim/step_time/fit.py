@@ -1,4 +1,4 @@
-"""A step-time model from observed steps: least squares of relative errors for each kind of step, no term negative.
+"""A step-time model from observed steps: least squares of relative errors for each kind of step, no slope negative.
 
 A prompt's tokens may have a knee, since the first ones of a step often cost less than they would alone: it is taken
 where it makes the fit better by a twentieth at least. So is a table of what lines miss: kernels are chosen by the size
