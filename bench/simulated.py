@@ -1,6 +1,6 @@
 """Is the simulator right about ourselves? The real stack on the CPU, and the simulator with a profile of it.
 
-    python bench/simulated.py [--requests 1000] [--rounds 5] [--cores 0,1] [--json FILE] [--profile FILE]
+    python bench/simulated.py [--requests 1000] [--rounds 10] [--cores 0,1] [--json FILE] [--profile FILE]
 
 One prefill and one decode executor with the small model, a core each. Before each round a part of a profile: what steps
 take alone and what they cost each other, and what a request takes that meets no queue beyond what the simulator knows.
@@ -67,7 +67,7 @@ PROFILED = {
     "long prompts": (14, "--concurrency 1 --input-tokens uniform:160-900 --output-tokens 1"),
     "decodes": (40, "--concurrency 8 --input-tokens uniform:4-24 --output-tokens uniform:32-80"),
     "long contexts": (12, "--concurrency 4 --input-tokens uniform:200-800 --output-tokens 24"),
-    "both": (150, "--concurrency 6 --input-tokens uniform:16-96 --output-tokens uniform:8-32"),
+    "both": (300, "--concurrency 6 --input-tokens uniform:16-96 --output-tokens uniform:8-32"),
 }
 
 
@@ -84,6 +84,7 @@ class Seen:
     def __init__(self, system: Baton, folder: Path, num_parts: int) -> None:
         self._system, self._folder, self._num_parts = system, folder, num_parts
         self._pages = [f"http://127.0.0.1:{port}" for port in admin_ports(system)]
+        self._limits = [read_steps(page) for page in self._pages]
         self._prefill: list[ObservedStep] = []
         self._decode: list[ObservedStep] = []
         self._closings: list[Closing] = []
@@ -91,14 +92,14 @@ class Seen:
         self._in_rounds: tuple[list[ObservedStep], list[ObservedStep]] = ([], [])
 
     def see_part(self) -> None:
-        """Half a minute of all kinds of load."""
+        """All kinds of load in turn, for less time than a round takes."""
         number, told = len(self._alone), len(self._system.log())
         loads = {
             name: f"{load} --num-requests {self._part_of(num_requests)} --seed {number}"
             for name, (num_requests, load) in PROFILED.items()
         }
         url = f"http://127.0.0.1:{self._system.port}"
-        (self._prefill_page, prefill), (self._decode_page, decode) = observe(self._pages, url, MAX_LOAD_S, loads)
+        (_, prefill), (_, decode) = observe(self._pages, url, MAX_LOAD_S, loads)
         self._prefill += prefill
         self._decode += decode
         self._closings += closings(self._system.log()[told:])
@@ -120,8 +121,8 @@ class Seen:
     def calibration(self) -> Calibration:
         """Of all parts."""
         prefill, decode = fit(self._prefill, self._decode), fit(self._decode, self._prefill)
-        kv_tokens = min(self._prefill_page.kv_tokens, self._decode_page.kv_tokens)
-        found = Calibration(merge(prefill, decode, self._prefill_page.kv, kv_tokens), wires_of(self._closings))
+        kv_tokens = min(page.kv_tokens for page in self._limits)
+        found = Calibration(merge(prefill, decode, self._limits[0].kv, kv_tokens), wires_of(self._closings))
         real, model = [], []
         for number, facts in enumerate(self._alone):
             real += ttfts(facts)
@@ -273,7 +274,7 @@ def measure(num_requests: int, num_rounds: int, cores: str, folder: Path) -> Mea
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=1000, help="of all rounds together")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--cores", default="0,1", help="two, by commas")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="write the profile there")
