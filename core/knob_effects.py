@@ -70,10 +70,21 @@ def lacking(section: str, knob: str, counts: Mapping[Role, int]) -> str:
     return f"there is no {needed.name.lower()} executor"
 
 
+def in_vain(config: ExecutorConfig, role: Role) -> tuple[str, str]:
+    """The first knob that would have no effect on such an executor, and what it lacks; empty if there is none. A
+    default is not told."""
+    for field in fields(config):
+        if getattr(config, field.name) == field.default:
+            continue
+        for why, holds in NEEDS.get(field.name, ()):
+            if not holds(config, role):
+                return field.name, why
+    return "", ""
+
+
 def without_effect(config: ExecutorConfig, role: Role) -> str:
-    """The first knob that would have no effect on such an executor, and why; empty if there is none. A default is not
-    told."""
-    knob, why = _first_in_vain(config, role)
+    """What is said of the first knob that would have none on such an executor; empty if there is no such knob."""
+    knob, why = in_vain(config, role)
     return f"{knob} = {getattr(config, knob)} has no effect: {why}" if knob else ""
 
 
@@ -87,7 +98,7 @@ def contradiction(config: ExecutorConfig, role: Role) -> str:
 def with_effect(config: ExecutorConfig, role: Role) -> ExecutorConfig:
     """The same knobs, but for those without effect on such an executor, which have their defaults."""
     plain = ExecutorConfig()
-    while knob := _first_in_vain(config, role)[0]:
+    while knob := in_vain(config, role)[0]:
         config = replace(config, **{knob: getattr(plain, knob)})
     return config
 
@@ -95,14 +106,3 @@ def with_effect(config: ExecutorConfig, role: Role) -> ExecutorConfig:
 def _holds(config: ExecutorConfig) -> bool:
     """Whether prompts may be kept back for company: a fill of 0 is reached by any of them."""
     return config.hold == "adaptive" or (config.hold == "fill" and config.hold_fill > 0)
-
-
-def _first_in_vain(config: ExecutorConfig, role: Role) -> tuple[str, str]:
-    """The knob and what it lacks; empty if each that is told has an effect."""
-    for field in fields(config):
-        if getattr(config, field.name) == field.default:
-            continue
-        for why, holds in NEEDS.get(field.name, ()):
-            if not holds(config, role):
-                return field.name, why
-    return "", ""

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from baton.core.metrics.intervals import over_runs
 from baton.core.metrics.report import Report
 from baton.core.sim.env import Violation
-from baton.core.sim.fleet_run.arms import split_arms, topologies_of
+from baton.core.sim.fleet_run.arms import scenario_of, split_arms
 from baton.core.sim.fleet_run.parts import load_parts
 from baton.core.sim.fleet_run.run import FleetRun, run_fleet
 from baton.core.sim.fleet_run.scenario_file import RunScenario, make_scenario
@@ -75,7 +75,9 @@ def _run(asked: SimAsked, console: Console, errors: Console) -> int:
     if asked.data and KEY not in table:
         raise BadCommand("--data: only for a scenario that is compared with a measured run")
     arms = split_arms(table)
-    check_told(asked.settings, topologies_of(table, arms))
+    plain = {name: value for name, value in table.items() if name != KEY}
+    scenarios = [make_scenario(plain)] if arms is None else [scenario_of(plain, arm) for arm in arms.arms]
+    check_told(asked.settings, scenarios)
     if arms is not None:
         if asked.out:
             raise BadCommand("--out: a scenario with arms prints its figures and writes no files")

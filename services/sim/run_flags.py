@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from baton.core.errors import ServingError
-from baton.core.knob_effects import lacking
+from baton.core.sim.fleet_run.in_vain import told_in_vain
 from baton.core.sim.fleet_run.named_policies import POLICIES
-from baton.core.sim.fleet_run.scenario_file import built_in, read_scenario, set_value
-from baton.core.sim.fleet_run.spec import parse_topology
+from baton.core.sim.fleet_run.scenario_file import RunScenario, built_in, read_scenario, set_value
 from baton.core.sim.step_time.profile import built_in as built_in_profiles
 from baton.services.loadgen.traces.reading import samples
 
@@ -154,14 +153,13 @@ def told_settings(asked: SimAsked) -> dict[str, str]:
     return told
 
 
-def check_told(settings: Iterable[str], topologies: Iterable[str]) -> None:
-    """C12: refuse a knob of `--set` for executors that none of the topologies has. Raises BadCommand, BadTopology."""
-    fleets = [dict(parse_topology(topology)) for topology in topologies]
+def check_told(settings: Sequence[str], scenarios: Iterable[RunScenario]) -> None:
+    """C12: refuse a setting of `--set` that would have an effect in none of the scenarios. Raises ServingError."""
+    vain = [told_in_vain(scenario) for scenario in scenarios] if settings else []
     for setting in settings:
-        section, _, knob = setting.partition("=")[0].strip().partition(".")
-        reasons = [lacking(section, knob, fleet) for fleet in fleets]
-        if reasons and all(reasons):
-            raise BadCommand(f"--set {setting}: it would have no effect: {reasons[0]}")
+        path = setting.partition("=")[0].strip()
+        if vain and all(path in each for each in vain):
+            raise BadCommand(f"--set {setting}: it would have no effect: {vain[0][path]}")
 
 
 def _of_flags(asked: Asked) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Tuning:
         self.seeds = seeds_of(asked, self.table, is_trace=self.axis is SPEED)
         knobs = DEFAULT_KNOBS if asked.knobs is None else parse_knobs(asked.knobs)
         names = topologies(asked.executors)
-        check_told(asked.settings, names)
+        check_told(asked.settings, [make_scenario(self._settings(Candidate(name))) for name in names])
         fleets = [self._fleet(Candidate(name)) for name in names]
         for knob, values in knobs.items() if asked.knobs is not None else ():
             self._check(knob, values, names)

@@ -13,10 +13,10 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from baton.core.errors import ServingError
 from baton.core.metrics.goodput import NO_SLO, Goodput, Slo
 from baton.core.metrics.percentiles import describe
 from baton.core.metrics.summary import Summary, summarize
+from baton.core.sim.fleet_run.figure_names import GAUGE, KEPT, OVER, RATE, UnknownFigure, check_figure
 from baton.core.sim.fleet_run.goodput import RateSearch
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, make_scenario, set_value
@@ -24,7 +24,6 @@ from baton.core.sim.fleet_run.scenario_file import BadScenario, RunScenario, mak
 TOLERANCE = 0.1
 KEYS = ("arms", "loads", "uncalibrated", "figures", "orders", "goodput")
 RATE_KNOB = "load.rate"  #: that a search of rates varies
-RATE = "goodput_per_gpu"  #: the figure that a search of rates gives
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,7 +78,7 @@ class Compared(NamedTuple):
 
 
 def split_arms(table: dict[str, Any]) -> Arms | None:
-    """Takes the arms out of a scenario's table; None for a plain scenario. Raises BadScenario."""
+    """Takes the arms out of a scenario's table; None for a plain scenario. Raises BadScenario, UnknownFigure."""
     if "arms" not in table:
         return None
     taken = {key: table.pop(key) for key in KEYS if key in table}
@@ -91,15 +90,25 @@ def split_arms(table: dict[str, Any]) -> Arms | None:
         if any(arm.published or arm.over for arm in arms.arms):
             raise BadScenario(str(table.get("name")), "beside several loads there are no published figures", "loads")
         arms = msgspec.structs.replace(arms, arms=_with_loads(arms), loads=())
+    _check_names(arms, str(table.get("name")))
+    return arms
+
+
+def _check_names(arms: Arms, scenario: str) -> None:
+    """Of arms and figures. Raises BadScenario, UnknownFigure."""
     names = [arm.name for arm in arms.arms]
     for number, arm in enumerate(arms.arms):
         if arm.over and arm.over not in names[:number]:
-            raise BadScenario(str(table.get("name")), f"{arm.over!r} is no arm before it", f"arms.{arm.name}.over")
+            raise BadScenario(scenario, f"{arm.over!r} is no arm before it", f"arms.{arm.name}.over")
     for order in arms.orders:
         unknown = [name for name in order.arms if name not in names]
         if unknown:
-            raise BadScenario(str(table.get("name")), f"{unknown[0]!r} is no arm", "orders")
-    return arms
+            raise BadScenario(scenario, f"{unknown[0]!r} is no arm", "orders")
+    published = [name for arm in arms.arms for name in arm.published]
+    for figure in (*arms.figures, *published, *(order.figure for order in arms.orders)):
+        check_figure(figure)
+        if figure == RATE and arms.goodput is None:
+            raise BadScenario(scenario, f"only a search of rates gives {RATE}", "goodput")
 
 
 def _with_loads(arms: Arms) -> tuple[Arm, ...]:
@@ -126,13 +135,6 @@ def that_set(arms: Arms, path: str) -> list[str]:
     if arms.goodput is not None and path == RATE_KNOB:
         return [arm.name for arm in arms.arms]
     return [arm.name for arm in arms.arms if path in arm.set or path.partition(".")[0] in arm.set]
-
-
-def topologies_of(table: Mapping[str, Any], arms: Arms | None) -> list[str]:
-    """Of the scenario, or of each of its arms; one that is no text is told when the scenario is made."""
-    told = [{}] if arms is None else [arm.set for arm in arms.arms]
-    found = [own.get("topology", table.get("topology")) for own in told]
-    return [topology for topology in found if isinstance(topology, str)]
 
 
 def at_rate(arm: Arm, rate_per_gpu: float) -> Arm:
@@ -162,8 +164,10 @@ class Figures:
         summary = self._summary
         if name in ("output_tokens_per_s", "requests_per_s"):
             return float(getattr(summary.throughput, name) or 0.0)
-        if name.startswith("gauge:"):
+        if name.startswith(GAUGE):
             _, process, gauge = name.split(":", 2)
+            if process not in self._gauges:
+                raise UnknownFigure(f"there is no figure {name!r}: processes are {', '.join(self._gauges)}")
             return float(self._gauges[process].get(gauge, 0.0))
         if name in self._of_steps:
             return self._of_steps[name]
@@ -173,7 +177,7 @@ class Figures:
             return self._rate_per_gpu
         if summary.goodput is not None and name == "kept":
             return summary.goodput.share or 0.0
-        if summary.goodput is not None and name.startswith("kept."):
+        if summary.goodput is not None and name.startswith(KEPT):
             return self._kept(summary.goodput, name)
         what, _, statistic = name.rpartition(".")
         if "→" in what:
@@ -183,7 +187,7 @@ class Figures:
         raise UnknownFigure(f"there is no figure {name!r}")
 
     def _kept(self, goodput: Goodput, name: str) -> float:
-        bound = name.removeprefix("kept.")
+        bound = name.removeprefix(KEPT)
         if bound not in goodput.attainment:
             raise UnknownFigure(f"there is no figure {name!r}: the SLO has no such bound")
         return goodput.attainment[bound]
@@ -215,14 +219,10 @@ def _stages(run: FleetRun) -> dict[tuple[int, str], float]:
     return found
 
 
-class UnknownFigure(ServingError):
-    """A scenario asks for a figure that there is not."""
-
-
 def compare(arms: Arms, arm: Arm, values: Mapping[str, Figures]) -> Iterator[Compared]:
     """Of one arm that was run; `values` has it and those before it."""
     for name in dict.fromkeys([*arm.published, *arms.figures]):
-        plain = name.removesuffix(" ÷ over")
+        plain = name.removesuffix(OVER)
         value = values[arm.name].value(plain)
         if plain != name:
             if not arm.over:

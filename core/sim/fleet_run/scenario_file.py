@@ -14,7 +14,7 @@ import msgspec
 from baton.core.config import ExecutorConfig, RouterConfig, SchedulerConfig
 from baton.core.file_errors import BadFile, what_and_field
 from baton.core.ids import Role
-from baton.core.knob_effects import without_effect
+from baton.core.knob_effects import in_vain, without_effect
 from baton.core.sim.fleet_run.spec import ExecutorGroup, FleetSpec, Wires, parse_topology
 from baton.core.sim.step_time.profile import Profile, load_profile
 
@@ -77,8 +77,8 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             groups=groups,
             layout=first.kv.layout(self.block_size, first.name),
             max_model_len=self.max_model_len,
-            scheduler=self._config("scheduler", SchedulerConfig, self.scheduler),
-            router=self._config("router", RouterConfig, self.router),
+            scheduler=self.config("scheduler", SchedulerConfig, self.scheduler),
+            router=self.config("router", RouterConfig, self.router),
             wires=self.wires,
             num_routers=self.num_routers,
             timeout_s=self.timeout_s,
@@ -91,21 +91,23 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         num_blocks = (self.kv_tokens or profile.kv_tokens) // self.block_size
         if num_blocks < 2:
             raise BadScenario(self.name, f"{num_blocks} blocks, at least 2 are needed", "kv_tokens")
-        config = self._executor_config(role)
+        config = self.executor_knobs(role)[0]
         return ExecutorGroup(role=role, count=count, profile=profile, config=config, num_blocks=num_blocks)
 
-    def _executor_config(self, role: Role) -> ExecutorConfig:
-        """Knobs of all executors count where they have an effect, as they have on some other role."""
+    def executor_knobs(self, role: Role) -> tuple[ExecutorConfig, dict[str, str]]:
+        """Of a role; and those of all executors without effect on it, as they have on some other role, with what each
+        lacks. Raises BadScenario."""
         own = getattr(self, ROLE_NAMES[role])
         common = {knob: value for knob, value in self.executor.items() if knob not in own}
+        dropped: dict[str, str] = {}
         while True:
-            config = self._config(ROLE_NAMES[role], ExecutorConfig, common | own)
-            vain = without_effect(config, role)
-            knob = vain.partition(" ")[0]
-            if not vain:
-                return config
+            config = self.config(ROLE_NAMES[role], ExecutorConfig, common | own)
+            knob, lacks = in_vain(config, role)
+            if not knob:
+                return config, dropped
             if knob not in common:
-                raise BadScenario(self.name, vain, ROLE_NAMES[role])
+                raise BadScenario(self.name, without_effect(config, role), ROLE_NAMES[role])
+            dropped[knob] = lacks
             del common[knob]
 
     def profile_of(self, role: Role) -> Profile:
@@ -118,7 +120,8 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise BadScenario(self.name, f"no profile of {ROLE_NAMES[role]} executors", "profile")
         return load_profile(name)
 
-    def _config(self, table: str, kind: type[Config], knobs: dict[str, Any]) -> Config:
+    def config(self, table: str, kind: type[Config], knobs: dict[str, Any]) -> Config:
+        """Of one table of knobs. Raises BadScenario."""
         known = kind.__struct_fields__
         for knob in knobs:
             if knob not in known:

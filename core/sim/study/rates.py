@@ -35,7 +35,7 @@ def parse_rates(text: str) -> tuple[float, ...]:
     """`1,2,4.5`, `1:16:1.5x` (each 1.5 times the one before) or `1:16:3` (each 3 more). Ascending. Raises BadRates."""
     is_span = ":" in text
     try:
-        found = _span(text) if is_span else [float(part) for part in text.split(",")]
+        found = _span(text) if is_span else [_number(part) for part in text.split(",")]
     except ValueError:
         raise BadRates(f"rates: {text!r} is neither A,B,… nor FROM:TO:STEP nor FROM:TO:FACTORx") from None
     if not all(0 < rate < math.inf for rate in found):
@@ -54,7 +54,7 @@ def _span(text: str) -> list[float]:
     """Raises ValueError for another form, BadRates for numbers that make none."""
     first, last, step = text.split(":")
     is_factor = step.endswith("x")
-    low, high, by = float(first), float(last), float(step.removesuffix("x"))
+    low, high, by = _number(first), _number(last), _number(step.removesuffix("x"))
     if not 0 < low <= high < math.inf:
         raise BadRates(f"rates: {text!r}: FROM is above 0 and at most TO")
     if not (1 if is_factor else 0) < by < math.inf:
@@ -63,6 +63,13 @@ def _span(text: str) -> list[float]:
     while len(found) <= MAX_RATES and (after := found[-1] * by if is_factor else found[-1] + by) <= high * (1 + 1e-9):
         found.append(after)
     return [rounded(rate) for rate in found]
+
+
+def _number(text: str) -> float:
+    """As others write numbers, too: Python takes 1_000 and digits of all scripts. Raises ValueError."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
 
 
 def find_rates(light: float) -> Search:

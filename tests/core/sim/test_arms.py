@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from baton.core.sim.fleet_run.arms import Compared, Figures, UnknownFigure, scenario_of, split_arms, that_set
+from baton.core.sim.fleet_run.arms import Compared, Figures, scenario_of, split_arms, that_set
+from baton.core.sim.fleet_run.figure_names import UnknownFigure
 from baton.core.sim.fleet_run.parts import BadParts, load_parts
 from baton.core.sim.fleet_run.run import FleetRun
 from baton.core.sim.fleet_run.scenario_file import BadScenario, built_in, read_scenario
@@ -140,6 +141,35 @@ def test_broken_arms_are_named(arms: list[Any]) -> None:
 def test_a_figure_that_there_is_not_is_named() -> None:
     with pytest.raises(UnknownFigure, match="no figure 'speed'"):
         Figures(run_of("idle_overlap", "ours")).value("speed")
+
+
+@pytest.mark.parametrize(
+    ("figure", "says"),
+    [
+        ("tftt_s.p50", "'tftt_s' is no figure; is ttft_s meant?"),
+        ("speed", "'speed' is no figure; there are output_tokens_per_s, "),
+        ("ttft_s", "say which statistic, such as ttft_s.p50"),
+        ("ttft_s.mea", "'mea' is no statistic; is mean meant?"),
+        ("computed→activatd.p95", "'activatd' is no stage; is activated meant?"),
+        ("kept.tft_s", "'tft_s' is no bound of an SLO; is ttft_s meant?"),
+        ("gauge:decode-0", "'gauge:decode-0' is no figure"),
+        ("goodput_per_gpu", "only a search of rates gives goodput_per_gpu"),
+    ],
+)
+def test_a_figure_that_no_run_gives_is_told_before_one_is_made(figure: str, says: str) -> None:
+    for told in (
+        {"figures": [figure]},
+        {"arms": [{"name": "a", "published": {figure: 1.0}}]},
+        {"orders": [{"figure": figure, "arms": ["fast", "slow"]}]},
+    ):
+        with pytest.raises((UnknownFigure, BadScenario)) as refused:
+            split_arms(table(**({"arms": TWO} | told)))
+        assert says in str(refused.value)
+
+
+def test_a_gauge_of_a_process_that_there_is_not_names_those_there_are() -> None:
+    with pytest.raises(UnknownFigure, match="processes are scheduler, router-0"):
+        Figures(run_of("idle_overlap", "ours")).value("gauge:decode-9:blocks_free")
 
 
 def test_parts_that_there_are_not_are_named() -> None:

@@ -120,6 +120,10 @@ def test_asks_are_the_requests_of_a_scenario_that_names_each() -> None:
         (["--scenario", "distserve_opt13b", "--set", "load.rate=1"], "the search of rates varies it"),
         ([*ALONE, "--set", "scheduler.strict_pd=true"], "it would have no effect: there is no decode executor"),
         ([*ALONE, "--set", "decode.num_slots=4"], "--set decode.num_slots=4: it would have no effect: there is no"),
+        ([*ALONE, "--set", "executor.share_wait_s=1"], "it would have no effect: only on a decode executor"),
+        ([*ALONE, "--set", "executor.hold=fill"], "it would have no effect: only with step_mode = alternate"),
+        ([*ALONE, "--set", "tells_progress=true"], "it would have no effect: there is no prefill executor"),
+        (["--scenario", "small", "--set", "profiles.unified=a100-opt13b-tp1"], "there is no unified executor"),
         (["--scenario", "small", "--set", "unified.num_slots=4"], "there is no unified executor"),
         (["--scenario", "coalesce_c16", "--set", "decode.num_slots=4"], "there is no decode executor"),
         (["--scenario", "small", "--slo", "x=1"], "slo"),
@@ -134,6 +138,20 @@ def test_what_makes_no_run_is_one_line_that_names_it(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert says in lines[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["scheduler.strict_pd=false"],  # a default says nothing
+        ["executor.hold=fill", "executor.step_mode=alternate"],
+        ["executor.share_wait_s=1", "topology=1P1D"],
+        ["tells_progress=false"],
+    ],
+)
+def test_what_has_an_effect_or_says_nothing_is_taken(settings: list[str]) -> None:
+    told = [part for setting in settings for part in ("--set", setting)]
+    assert main([*ALONE[:-1], "rate=2 num_requests=2", *told]) == 0
 
 
 def test_a_refused_request_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:

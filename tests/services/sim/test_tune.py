@@ -22,7 +22,8 @@ from baton.services.sim.tune_settings import check_config, command, config_text
 from baton.services.up.plan import UpOptions
 from baton.services.up.preflight import check_placing
 
-A100 = ("--profile", "a100-opt13b-tp1", "--set", "executor.piece_bytes=67108864")
+PLAIN = ("--profile", "a100-opt13b-tp1")
+A100 = (*PLAIN, "--set", "executor.piece_bytes=67108864")
 SLO = ("--slo", "ttft=100ms")
 LOAD = ("--synthetic", "num_requests=8 input_tokens=200 output_tokens=4", *SLO)
 
@@ -78,7 +79,7 @@ def test_a_load_that_is_too_small_to_find_a_limit_is_told(tmp_path: Path) -> Non
 def test_a_full_disk_keeps_no_file_and_costs_the_exit_code_but_not_what_was_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ["--executors", "1", *A100, *LOAD, "--seeds", "1", "--jobs", "1", "--knobs", "", "--out", str(tmp_path)]
+    told = ["--executors", "1", *PLAIN, *LOAD, "--seeds", "1", "--jobs", "1", "--knobs", "", "--out", str(tmp_path)]
     (tmp_path / "tune.toml.new").symlink_to("/dev/full")
     assert main(told) == EXIT_FAILED
     shown = capsys.readouterr()
@@ -113,7 +114,7 @@ def test_an_interrupted_search_tells_what_it_found(
         return measure(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ManyRuns, "measure", interrupted)
-    told = ["--executors", "1", *A100, *LOAD, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]
+    told = ["--executors", "1", *PLAIN, *LOAD, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]
     assert main(told) == 130
     assert capsys.readouterr().err == "baton tune: interrupted after 3 runs: what was found by then is told\n"
     found = json.loads((tmp_path / "tune.json").read_text())
@@ -123,7 +124,7 @@ def test_an_interrupted_search_tells_what_it_found(
 
 def test_an_slo_that_nothing_keeps_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     load = ("--synthetic", "num_requests=3 input_tokens=200 output_tokens=2", "--slo", "ttft=1ms")
-    assert main(["--executors", "1", *A100, *load, "--seeds", "1", "--jobs", "1"]) == 1
+    assert main(["--executors", "1", *PLAIN, *load, "--seeds", "1", "--jobs", "1"]) == 1
     assert "the SLO is too tight" in capsys.readouterr().out
 
 
@@ -173,8 +174,9 @@ def test_the_executors_are_not_told_twice(capsys: pytest.CaptureFixture[str]) ->
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.num_slots"], "knobs: 'decode.num_slots'"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "decode.slots=3"], "there is no such knob"),
         (["--executors", "2", *A100, *LOAD, "--knobs", "scheduler.placement=best"], "'best' is none of"),
-        (["--executors", "1", *A100, *LOAD, "--set", "prefill.num_slots=9"], "there is no prefill executor"),
-        (["--executors", "1", *A100, *LOAD, "--knobs", "decode.num_slots=3"], "it has no effect on any of 1U"),
+        (["--executors", "1", *PLAIN, *LOAD, "--set", "prefill.num_slots=9"], "there is no prefill executor"),
+        (["--executors", "1", *A100, *LOAD], "it would have no effect: only on a prefill executor"),
+        (["--executors", "1", *PLAIN, *LOAD, "--knobs", "decode.num_slots=3"], "it has no effect on any of 1U"),
         (["--executors", "2", *A100, *LOAD[:2]], "--slo: what is good"),
         (["--executors", "2", *A100, *LOAD, "--out", "/dev/null/x"], "/dev/null/x: Not a directory"),
         (["--executors", "2", *A100, *SLO], "--scenario, or --profile and a load"),
