@@ -3,34 +3,27 @@
     python bench/simulator.py [--full] [--trace FILE] [--only PART]... [--json FILE]
 
 Each measurement is a process of its own; what counts are seconds of one core (user and system), since other work on the
-machine does not add to them. `trace` replays a trace in Mooncake's format, at real speed, on seven prefill and one
-decode executor of eight H100 each; it is skipped without `--trace`, or where $BATON_DATA holds none. `--full` adds runs
-of minutes to hours.
+machine does not add to them. Runs are on compiled modules, if there are any (`make compiled`), but with
+`BATON_COMPILED=0`; where time goes is seen of Python alone. `trace` replays a trace in Mooncake's format, at real
+speed, on seven prefill and one decode executor of eight H100 each; it is skipped without `--trace`, or where
+$BATON_DATA holds none. `--full` adds runs of minutes to hours.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
-import resource
-import signal
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from baton.core.sim.fleet_run.scenario_file import make_scenario
-from baton.core.sim.fleet_run.world import FactsAlone
-from baton.services.sim.load import load_of
-from baton.services.sim.results import make_report
-from baton.services.sim.run import simulate
+from baton.services.sim.compiled import VARIABLE, is_fresh, use_compiled
 from bench.board_lines import Line
 from bench.table import print_table
 
@@ -38,9 +31,7 @@ PARTS = ("executors", "requests", "where", "trace")
 TRACE = "mooncake_conversation_trace.jsonl"
 NUM_EXECUTORS, MORE_EXECUTORS = (1, 8, 64, 256), (2, 4, 16, 32, 128)
 NUM_REQUESTS, MORE_REQUESTS = (1_000, 10_000), (100_000, 1_000_000)
-SAMPLE_S = 0.002  #: of CPU time between two looks at where the program is
 AIM_CPU_S, AIM_MIB = 60.0, 1024.0  #: of the conversation trace: 59 minutes, 12,031 requests
-MIB = 1024.0  #: kibibytes, in which Linux counts
 
 
 def fleet_table(num_executors: int, num_requests: int) -> dict[str, Any]:
@@ -69,62 +60,6 @@ def trace_table(trace: str, num_requests: int | None = None) -> dict[str, Any]:
     }
 
 
-# ---- in the measured process
-
-
-class Sampler:
-    """Which module the program is in, again and again."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def start(self) -> None:
-        signal.signal(signal.SIGPROF, self._look)
-        signal.setitimer(signal.ITIMER_PROF, SAMPLE_S, SAMPLE_S)
-
-    def stop(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-
-    def shares(self) -> dict[str, float]:
-        total = max(1, self.counts.total())
-        return {name: round(count / total, 4) for name, count in self.counts.most_common()}
-
-    def _look(self, _: int, frame: FrameType | None) -> None:
-        name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
-        parts = name.split(".")
-        of_baton = ".".join(parts[1:3]) if parts[0] == "baton" else "libraries"
-        self.counts[of_baton] += 1
-
-
-def run_one(told: dict[str, Any]) -> dict[str, Any]:
-    """One run, reported as the command does it, without files."""
-    scenario = make_scenario(told["table"])
-    load = load_of(scenario)
-    sampler = Sampler() if told["samples"] else None
-    began_at = time.process_time()
-    if sampler is not None:
-        sampler.start()
-    run = simulate(scenario, load, recorder=FactsAlone())
-    if sampler is not None:
-        sampler.stop()
-    run_s = time.process_time() - began_at
-    report = make_report(scenario, scenario.fleet(), load.plan, run)
-    num_tokens = sum(row.num_output_tokens for row in run.facts)
-    return {
-        "requests": report.summary.counts.planned,
-        "succeeded": report.summary.counts.succeeded,
-        "virtual_s": round(run.length_s, 1),
-        "events": run.num_events,
-        "output_tokens": num_tokens,
-        "run_cpu_s": round(run_s, 2),
-        "cpu_s": round(time.process_time(), 2),  # of the whole process: its start, the load, the report
-        "events_per_s": round(run.num_events / run_s),
-        "tokens_per_s": round(num_tokens / run_s),
-        "rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB),
-        "shares": sampler.shares() if sampler is not None else {},
-    }
-
-
 # ---- the measurements
 
 
@@ -132,7 +67,8 @@ def measured(part: str, num_executors: int, table: dict[str, Any], samples: bool
     """Raises CalledProcessError when the run fails; what it said is on stderr."""
     told = json.dumps({"table": table, "samples": samples})
     command = [sys.executable, __file__, "--one"]
-    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=True)
+    environment = os.environ | ({VARIABLE: "0"} if samples else {})
+    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     row: dict[str, Any] = {"part": part, "executors": num_executors} | json.loads(done.stdout)
     print_table(HEADS, [cells(row)])
     return row
@@ -196,8 +132,10 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        print(json.dumps(run_one(json.load(sys.stdin))))
+        use_compiled()  # before anything of the core is loaded
+        print(json.dumps(importlib.import_module("bench.simulator_run").run_one(json.load(sys.stdin))))
         return
+    print("compiled" if is_fresh() else "not compiled (make compiled)")
     rows = list(measure(asked))
     tell(rows)
     if asked.json:

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from itertools import islice
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from baton.core.executor.sequence import Sequence
     from baton.core.executor.state import ExecutorState
 
 
-class Arrival(NamedTuple):
+class Arrival:
     """A sequence that waits to join."""
 
-    sequence: Sequence
-    landed_at: float
-    at_step: int  #: decode steps launched before it landed
+    __slots__ = ("at_step", "landed_at", "sequence")
+
+    def __init__(self, sequence: Sequence, landed_at: float, at_step: int) -> None:
+        self.sequence = sequence
+        self.landed_at = landed_at
+        self.at_step = at_step  #: decode steps launched before it landed
 
 
 class Joining:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mypy_extensions import mypyc_attr
+
 from baton.core.config import ExecutorConfig
 from baton.core.errors import InvariantViolated, Reason
 from baton.core.events import ConnectLink, Note, PeerDown, PeerUp, Received, Send, Span, Wake, each_of
@@ -36,6 +38,7 @@ from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # parts of a scenario may be such
 class ExecutorCore:
     """Decides about steps, memory and transfers of one executor. Never performs any of them."""
 
@@ -55,17 +58,21 @@ class ExecutorCore:
     def handle(self, event: Any, now: float) -> list[Any]:
         """Apply what has come; returns the commands in order. After Exit it returns nothing any more."""
         state = self.state
-        if state.stopped:
+        if self._is_over():
             return []
         state.now = now
         state.out = []
         for happened in each_of(event):
             self._apply(happened)
-            if state.stopped:
+            if self._is_over():
                 self._flush()
                 return state.out
         self._finish_turn()
         return state.out
+
+    def _is_over(self) -> bool:
+        """Exit was commanded."""
+        return self.state.stopped
 
     def check_invariants(self) -> None:
         """Raises InvariantViolated (or PoolCorrupt) when the books do not balance."""

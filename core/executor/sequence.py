@@ -75,6 +75,7 @@ class Kind(enum.IntEnum):
 class Sequence:
     """One choice of an attempt. Positions are counted from the prompt's first token."""
 
+    __deletable__ = ("group",)  # for whoever compiles it: an attribute that is deleted
     __slots__ = (
         "block_ids",
         "block_size",

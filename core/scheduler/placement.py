@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from baton.core.config import SchedulerConfig
 from baton.core.errors import Reason
 from baton.core.ids import Role
@@ -24,6 +26,7 @@ class Choice(NamedTuple):
     why: PlacementReason
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # parts of a scenario may be such
 class Placement:
     """Chooses by least predicted time. While nothing is measured, or with a fixed rule, that is counted in prompt
     tokens to compute until this one is done, and a decode executor computes no prompt that a prefill executor could.

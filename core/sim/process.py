@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mypy_extensions import mypyc_attr
+
 from baton.core.events import one_of
 from baton.core.ids import Life, Peer, Role
 from baton.core.session.node import Node
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Turn = Callable[["Process", Any], None]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # parts of a scenario may be such
 class Process:
     """One life of a named process. `turn` hands an event to its node and performs the commands."""
 

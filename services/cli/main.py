@@ -20,6 +20,7 @@ EXIT_UNREAD = 128 + signal.SIGPIPE
 class Command(NamedTuple):
     module: str  #: has `main(arguments) -> int | None`
     summary: str
+    simulates: bool = False  #: long, and alone: on compiled modules, if there are any
 
 
 COMMANDS = {
@@ -32,9 +33,9 @@ COMMANDS = {
     "keys": Command("baton.services.cli.keys", "make or extend a deployment's key folder"),
     "model": Command("baton.services.model.__main__", "fetch or convert a model once"),
     "bench": Command("baton.services.loadgen.__main__", "put a load on an OpenAI-compatible server and report"),
-    "sim": Command("baton.services.sim.run", "run a load on a simulated fleet and report"),
-    "compare": Command("baton.services.sim.compare", "say whether P/D is worth it for a load, and why"),
-    "tune": Command("baton.services.sim.tune", "find the topology and knobs that serve the most within an SLO"),
+    "sim": Command("baton.services.sim.run", "run a load on a simulated fleet and report", True),
+    "compare": Command("baton.services.sim.compare", "say whether P/D is worth it for a load, and why", True),
+    "tune": Command("baton.services.sim.tune", "find the topology and knobs that serve the most within an SLO", True),
     "profile": Command("baton.services.profile.__main__", "fit a step-time profile on a running executor"),
     "fuzz": Command("baton.services.sim.fuzz", "search the simulator for a broken law"),
     "trace": Command("baton.services.trace.__main__", "write what all processes did lately as one trace"),
@@ -97,6 +98,8 @@ def run(given: list[str]) -> int:
     if command is None or not is_there(command):
         print(f"baton: there is no command {given[0]!r}\n\n{usage()}", file=sys.stderr)
         return 2
+    if command.simulates:
+        load("baton.services.sim.compiled").use_compiled()
     code = load(command.module).main(given[1:])
     return int(code or 0)
 

@@ -22,8 +22,9 @@ from baton.core.sim.fleet_run.scenario_file import make_scenario
 from baton.core.sim.step_time.model import StepUnknown
 from baton.core.sim.study.measured import Measured, measure
 from baton.services.loadgen.bench_settings import slo_of
+from baton.services.sim.compiled import is_in_use
 from baton.services.sim.load import load_of
-from baton.services.sim.workers import watch_parent
+from baton.services.sim.workers import begin
 
 Table = Mapping[str, Any]  #: of a scenario
 
@@ -106,7 +107,7 @@ class ManyRuns:
 
     def _run_parallel(self, tables: Sequence[Table], ended: Callable[[int, Measured], None]) -> None:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._jobs, get_context("spawn"), watch_parent)
+            self._pool = ProcessPoolExecutor(self._jobs, get_context("spawn"), begin, (is_in_use(),))
         # workers are started here and inherit what is blocked: a Ctrl-C is for this process alone
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:

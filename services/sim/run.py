@@ -31,6 +31,7 @@ from baton.services.loadgen.out_folder import taken
 from baton.services.loadgen.refusals import EXIT_REFUSED, or_refused
 from baton.services.loadgen.results import FILES
 from baton.services.sim.arms import check_settings, run_arms
+from baton.services.sim.compiled import is_in_use
 from baton.services.sim.ground_truth import KEY, run_ground_truth
 from baton.services.sim.load import SimLoad, idle_time, load_of
 from baton.services.sim.outcome import tell_and_keep
@@ -126,6 +127,7 @@ def _run_into(
 
     is_kept = tell_and_keep("sim", lambda: _show(scenario, report, run, console), folder, keep, console, errors)
     text = f"{run.num_events} events in {took_s:.1f} s ({run.num_events / max(took_s, 1e-9):,.0f} a second)"
+    text += ", compiled" if is_in_use() else ""
     errors.print(text, highlight=False, soft_wrap=True)
     if stopping.is_asked:
         wanted = 1 if is_once else scenario.seeds

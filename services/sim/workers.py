@@ -6,6 +6,15 @@ import os
 import threading
 import time
 
+from baton.services.sim.compiled import use_compiled
+
+
+def begin(is_compiled: bool) -> None:
+    """A worker of a process that runs compiled modules, or not, does as that one."""
+    if is_compiled:
+        use_compiled()
+    watch_parent()
+
 
 def watch_parent() -> None:
     """A worker ends when its parent does, however that ended."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from mypy_extensions import mypyc_attr
+
 from baton.core.executor.events import StepAdvanced, StepDone
 from baton.core.executor.steps import ItemResult, NewSequence, SampledToken, StepItem, StepPlan, StepResult
 from baton.core.layout import NUM_PLANES, KvLayout
@@ -48,6 +50,7 @@ class Lane:
         self.serial = 0  #: counts what was set to be its end; earlier ones are void
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # parts of a scenario may be such
 class TimedDevice:
     """Of one executor. Lanes that compute at once slow each other down, and so do devices of one machine, as the
     profile says."""

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from mypy_extensions import mypyc_attr
+
 from baton.core.events import Several, each_of
 from baton.core.executor.events import ThreadEvent
 from baton.core.ids import Peer
@@ -21,6 +23,7 @@ THREAD_EVENTS: tuple[type, ...] = (Several, *get_args(ThreadEvent))
 Perform = Callable[["LoopProcess", Any], None]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # parts of a scenario may be such
 class LoopProcess(Process):
     """While the loop is occupied, what comes waits in its inbox, and so do the commands of the turn that occupied it:
     they are performed in order when it is free. What threads said meanwhile is taken as one event."""
@@ -79,9 +82,9 @@ class LoopProcess(Process):
         self.occupied_s += self.env.time.now - self._occupied_since
         self._occupied_since = None
         waiting = self._commands
-        while waiting and self._occupied_since is None:
+        while waiting and not self.is_occupied:
             self._perform(self, waiting.popleft())
-        while self._inbox and self._occupied_since is None:
+        while self._inbox and not self.is_occupied:
             self._turn(self, self._take())
 
     def _take(self) -> Any:

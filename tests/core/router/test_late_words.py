@@ -15,7 +15,7 @@ UNKNOWN = AttemptId(99, 3)
 
 def test_a_place_for_an_attempt_that_is_over_is_given_back_by_whoever_holds_it():
     rig = RouterRig()
-    out = rig.hear(SCHEDULER, m.Placed(UNKNOWN, None, D.life))
+    out = rig.hear(SCHEDULER, m.Placed(UNKNOWN, D.life, None))
     assert only(out, m.Abort) == [says("decode", m.Abort, id=UNKNOWN)]
 
 
