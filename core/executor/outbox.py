@@ -30,7 +30,9 @@ class _Entry:
         return Record(work_id, choice, self.offset, tokens, self.finish, self.num_cached, self.prompt_scores)
 
 
-class _Box:
+class Box:
+    """What is unsent to one router."""
+
     __slots__ = ("entries", "failures", "rows")
 
     def __init__(self) -> None:
@@ -52,12 +54,12 @@ class Outbox:
     """Unsent records and failures, by the router's life."""
 
     def __init__(self) -> None:
-        self._boxes: dict[Life, _Box] = {}
+        self._boxes: dict[Life, Box] = {}
 
     def begin(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
         have lost some."""
-        box = self._box(router)
+        box = self.box(router)
         box.take_rows(record.id, record.choice)
         entry = box.entries[record.id, record.choice] = _Entry(record.offset)
         entry.tokens += record.tokens
@@ -69,7 +71,7 @@ class Outbox:
         self, router: Life, work_id: AttemptId, choice: int, offset: int, sampled: SampledToken, finish: str
     ) -> None:
         """Say one more token of a choice after what is unsent of it."""
-        box = self._boxes.get(router) or self._box(router)
+        box = self._boxes.get(router) or self.box(router)
         entry = box.entries.get((work_id, choice)) if box.entries else None
         if entry is None:
             if not finish and sampled.logprobs is None:
@@ -82,7 +84,7 @@ class Outbox:
 
     def fail(self, router: Life, work_id: AttemptId, reason: Reason, detail: str) -> None:
         """The attempt is over without an end; told after its last tokens."""
-        self._box(router).failures.append(AttemptFailed(work_id, reason, detail))
+        self.box(router).failures.append(AttemptFailed(work_id, reason, detail))
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""
@@ -118,8 +120,9 @@ class Outbox:
         if not box.rows and not box.entries and not box.failures:
             del self._boxes[router]
 
-    def _box(self, router: Life) -> _Box:
+    def box(self, router: Life) -> Box:
+        """Its own, to add to in this turn: rows only while there are no entries."""
         box = self._boxes.get(router)
         if box is None:
-            box = self._boxes[router] = _Box()
+            box = self._boxes[router] = Box()
         return box

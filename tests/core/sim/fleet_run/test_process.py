@@ -66,7 +66,7 @@ def test_commands_after_one_that_occupies_the_loop_are_performed_when_it_is_free
 
 def plan(step_id: int, lane: int, num_tokens: int, seq_id: int) -> StepPlan:
     new = NewSequence(seq_id, bytes(4 * 1000), 1000, SamplingParams(max_tokens=9, seed=5), 0)
-    return StepPlan(step_id, (), (new,), (), (StepItem(seq_id, 0, num_tokens, 0, b""),), lane)
+    return StepPlan(step_id, (), (new,), (), (StepItem(seq_id, 0, num_tokens, 0, b""),), lane=lane)
 
 
 def device_of(model: StepModel) -> tuple[LoopProcess, TimedDevice, list[StepRecord], list[Any]]:
@@ -111,7 +111,7 @@ def test_h8_a_part_that_is_shorter_than_a_block_tells_when_it_completes_one() ->
     process.report = told.append  # type: ignore[method-assign]
     device.tell_progress(KvLayout(4, 1, 4, "float32", 64, "model", "tokenizer"))
     device.launch(plan(1, 0, 60, 1))
-    device.launch(StepPlan(2, (), (), (), (StepItem(1, 60, 60, 0, b""),), 0))
+    device.launch(StepPlan(2, (), (), (), (StepItem(1, 60, 60, 0, b""),)))
     while process.env.time.step():
         pass
     assert [type(event) for event in told] == [StepDone, StepAdvanced, StepAdvanced, StepDone]
