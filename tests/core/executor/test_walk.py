@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from baton.core.executor import tokens, walk
 from baton.core.executor.events import Drain, Exit, Launch, StepDone
-from baton.core.executor.steps import ItemResult, StepResult
+from baton.core.executor.steps import ItemResult, StepResult, TokenLogprobs
 from baton.core.ids import AttemptId
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
@@ -100,6 +102,41 @@ def test_c27_and_o4_a_result_that_differs_from_its_plan_fails_the_requests_and_s
         the(out, Exit),
         says("router", m.AttemptFailed, id=AttemptId(1, 0)),
     ]
+
+
+@pytest.mark.parametrize("wrong", ["a token too few", "another position", "another's scores", "another's grammar"])
+def test_c27_and_o4_a_batch_that_was_not_decoded_as_planned_is_a_broken_step(wrong):
+    rig = unified(num_queued_steps=1)
+    rig.run(1, work(prompt(6)))
+    rig.run(2, work(prompt(6, 2)))
+    rig.step_done()
+    rig.step_done()
+    plan = rig.steps[0]
+    right = rig.answer(plan)
+    assert (plan.decodes, plan.num_context, right.num_context) == ((1, 2), 15, 15)
+    changed = {
+        "a token too few": {"decoded": right.decoded[:1]},
+        "another position": {"num_context": 14},
+        "another's scores": {"logprobs": ((plan.decodes[1] + 1, TokenLogprobs(-1.0, (), ())),)},
+        "another's grammar": {"grammar_failed": (plan.decodes[1] + 1,)},
+    }[wrong]
+    out = rig.do(StepDone(replace(right, **changed)))
+    assert len(only(out, m.AttemptFailed)) == 2
+    assert the(out, Exit)
+
+
+def test_a_batch_is_named_by_the_same_object_as_long_as_it_is_the_same():
+    rig = unified(num_queued_steps=2)
+    rig.run(1, work(prompt(6)))
+    rig.run(2, work(prompt(6, 2), max_tokens=4))
+    named = []
+    while rig.steps:
+        if rig.steps[0].decodes:
+            named.append(rig.steps[0].decodes)
+        rig.step_done()
+    pairs = list(pairwise(named))
+    assert {one == next_one for one, next_one in pairs} == {True, False}
+    assert all((one is next_one) == (one == next_one) for one, next_one in pairs)
 
 
 @given(st.data())

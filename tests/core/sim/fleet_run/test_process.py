@@ -76,6 +76,22 @@ def device_of(model: StepModel) -> tuple[LoopProcess, TimedDevice, list[StepReco
     return process, TimedDevice(process, model, records.append), records, heard
 
 
+def test_c27_a_batch_decodes_on_however_it_changes_and_the_device_counts_where() -> None:
+    process, device, records, heard = device_of(StepModel(prefill=kind(tokens=0.01), decode=kind(decodes=0.01)))
+    both, one = (1, 2), (2,)
+    device.launch(plan(1, 0, 1000, 1))
+    device.launch(plan(2, 0, 1000, 2))
+    for step_id, decodes in enumerate((both, both, both, one, one, both), 3):
+        device.launch(StepPlan(step_id, (), (), (), (), decodes))
+    while process.env.time.step():
+        pass
+    results = [event.result for event in heard][2:]
+    assert [result.num_context for result in results] == [2002, 2004, 2006, 1004, 1005, 1004 + 1006]
+    assert [record.features.context for record in records[2:]] == [result.num_context for result in results]
+    assert [result.decoded for result in results] == [(5, 5)] * 3 + [(5,)] * 2 + [(5, 5)]
+    assert results[0].decoded is results[2].decoded
+
+
 def test_two_lanes_at_once_take_longer_by_the_profiles_factor_and_no_longer_than_both_are_there() -> None:
     process, device, records, heard = device_of(StepModel(prefill=kind(tokens=0.01), lane_slowdown=1.5))
     device.launch(plan(1, 0, 100, 1))  # 1 s alone
