@@ -153,23 +153,29 @@ def _commit_decodes(state: ExecutorState, sequences: list[Sequence], builder: _B
     num_context = 0
     for sequence in sequences:
         start = sequence.num_scheduled
-        new_blocks = b""
-        if start >= sequence.free_until:
-            new_blocks = state.memory.pool.allocate(1)
-            sequence.block_ids.frombytes(new_blocks)
-            sequence.note_blocks()
-        if start == sequence.num_prompt_tokens:
-            builder.num_activated += 1
-            if not sequence.on_device:
-                new_blocks = _introduce(state, sequence, builder)
-        if new_blocks:
-            builder.new_blocks.append(NewBlocks(sequence.seq_id, new_blocks))
+        if start >= sequence.free_until or start == sequence.num_prompt_tokens:
+            _extend_table(state, sequence, builder)
         sequence.num_scheduled = start = start + 1
         num_context += start
         sequence.num_owners += 1
     builder.owned += sequences
     builder.num_context = num_context
     builder.num_samples += len(sequences)
+
+
+def _extend_table(state: ExecutorState, sequence: Sequence, builder: _Builder) -> None:
+    """It decodes for the first time, or needs a block, or both."""
+    new_blocks = b""
+    if sequence.needs_block:
+        new_blocks = state.memory.pool.allocate(1)
+        sequence.block_ids.frombytes(new_blocks)
+        sequence.note_blocks()
+    if sequence.num_scheduled == sequence.num_prompt_tokens:
+        builder.num_activated += 1
+        if not sequence.on_device:
+            new_blocks = _introduce(state, sequence, builder)
+    if new_blocks:
+        builder.new_blocks.append(NewBlocks(sequence.seq_id, new_blocks))
 
 
 def _names(state: ExecutorState, decodes: list[Sequence]) -> tuple[int, ...]:

@@ -30,9 +30,7 @@ class _Entry:
         return Record(work_id, choice, self.offset, tokens, self.finish, self.num_cached, self.prompt_scores)
 
 
-class Box:
-    """What is unsent to one router."""
-
+class _Box:
     __slots__ = ("entries", "failures", "rows")
 
     def __init__(self) -> None:
@@ -54,12 +52,12 @@ class Outbox:
     """Unsent records and failures, by the router's life."""
 
     def __init__(self) -> None:
-        self._boxes: dict[Life, Box] = {}
+        self._boxes: dict[Life, _Box] = {}
 
     def begin(self, router: Life, record: Record) -> None:
         """Say this record in place of what is unsent of its choice: it is the attempt's first, or the last session may
         have lost some."""
-        box = self.box(router)
+        box = self._box(router)
         box.take_rows(record.id, record.choice)
         entry = box.entries[record.id, record.choice] = _Entry(record.offset)
         entry.tokens += record.tokens
@@ -67,11 +65,17 @@ class Outbox:
         entry.num_cached = record.num_cached_tokens
         entry.prompt_scores = record.prompt_scores
 
+    def rows(self, router: Life) -> list[int] | None:
+        """Where tokens that bring nothing else may be added as they are told, until something else is said here; None
+        while something else is unsent."""
+        box = self._box(router)
+        return None if box.entries else box.rows
+
     def add_token(
         self, router: Life, work_id: AttemptId, choice: int, offset: int, sampled: SampledToken, finish: str
     ) -> None:
         """Say one more token of a choice after what is unsent of it."""
-        box = self._boxes.get(router) or self.box(router)
+        box = self._boxes.get(router) or self._box(router)
         entry = box.entries.get((work_id, choice)) if box.entries else None
         if entry is None:
             if not finish and sampled.logprobs is None:
@@ -84,7 +88,7 @@ class Outbox:
 
     def fail(self, router: Life, work_id: AttemptId, reason: Reason, detail: str) -> None:
         """The attempt is over without an end; told after its last tokens."""
-        self.box(router).failures.append(AttemptFailed(work_id, reason, detail))
+        self._box(router).failures.append(AttemptFailed(work_id, reason, detail))
 
     def flush(self, router: Life) -> list[Send]:
         """Everything for this router as commands; the box is empty then."""
@@ -120,9 +124,8 @@ class Outbox:
         if not box.rows and not box.entries and not box.failures:
             del self._boxes[router]
 
-    def box(self, router: Life) -> Box:
-        """Its own, to add to in this turn: rows only while there are no entries."""
+    def _box(self, router: Life) -> _Box:
         box = self._boxes.get(router)
         if box is None:
-            box = self._boxes[router] = Box()
+            box = self._boxes[router] = _Box()
         return box

@@ -49,9 +49,10 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
 def accept_decoded(
     state: ExecutorState, sequences: list[Sequence], decoded: tuple[int, ...], logprobs: dict[int, TokenLogprobs]
 ) -> None:
-    """One token of each sequence, in order. What is done for every token of every answer: nothing that could be done
-    elsewhere."""
-    ended, now, block_size = Compute.ENDED, state.now, state.layout.block_size
+    """One token of each sequence. What is done for every token of every answer: nothing that could be done elsewhere.
+    Tokens that bring something besides come last, so that most are rows."""
+    ended, now, block_size, outbox = Compute.ENDED, state.now, state.layout.block_size, state.outbox
+    others: list[tuple[Sequence, int]] = []
     router: Life | None = None
     for sequence, token in zip(sequences, decoded, strict=True):
         if sequence.compute is ended:
@@ -61,20 +62,22 @@ def accept_decoded(
         if not position % block_size:
             publish_computed(state, sequence)
         if position >= sequence.plain_until or token in sequence.stop_token_ids:
-            if accept_token(state, sequence, token, logprobs.get(sequence.seq_id)):
-                ownership.end_sequence(state, sequence)
+            others.append((sequence, token))
             continue
         known.append(token)
         sequence.last_token_at = now
         if sequence.router is not router:
             router = sequence.router
-            box = state.outbox.box(router)
-        if box.entries:
-            offset, sampled = position - sequence.first_output, SampledToken(sequence.choice, token)
-            state.outbox.add_token(router, sequence.work_id, sequence.choice, offset, sampled, "")
-        else:  # the same, without the call
-            request_id, attempt, choice = sequence.row_head
-            box.rows += (request_id, attempt, choice, position - sequence.first_output, token)
+            rows = outbox.rows(router)
+        request_id, attempt, choice = sequence.row_head
+        if rows is not None:
+            rows += (request_id, attempt, choice, position - sequence.first_output, token)
+        else:
+            sampled = SampledToken(choice, token)
+            outbox.add_token(sequence.router, sequence.work_id, choice, position - sequence.first_output, sampled, "")
+    for sequence, token in others:
+        if accept_token(state, sequence, token, logprobs.get(sequence.seq_id)):
+            ownership.end_sequence(state, sequence)
 
 
 def accept_token(
