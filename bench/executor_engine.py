@@ -40,11 +40,21 @@ class Baton:
             "cpu", folder, num_blocks=num_blocks, block_size=BLOCK_SIZE, num_threads=num_threads, dtype="float32"
         )
         self._step_id = 0
-        self._lengths: dict[int, int] = {}  #: by sequence that is decoding
+        self._batch: tuple[int, ...] = ()  #: sequences that are decoding
+        self._length = 0  #: of each of them
 
-    def _run(self, new: tuple[Any, ...], items: list[Any], dropped: tuple[int, ...] = (), copies: Any = ()) -> None:
+    def _run(
+        self,
+        new: tuple[Any, ...],
+        items: list[Any],
+        dropped: tuple[int, ...] = (),
+        copies: Any = (),
+        decodes: tuple[int, ...] = (),
+    ) -> None:
         self._step_id += 1
-        self._device.launch(self._steps.StepPlan(self._step_id, dropped, new, copies, tuple(items)))
+        context = len(decodes) * self._length
+        plan = self._steps.StepPlan(self._step_id, dropped, new, copies, tuple(items), decodes, num_context=context)
+        self._device.launch(plan)
         self._device.collect(self._step_id)
 
     def _prefill(self, seq_id: int, tokens: list[int], first_block: int, max_length: int) -> None:
@@ -68,16 +78,16 @@ class Baton:
             new = self._steps.NewSequence(seq_id, packed, len(prompt), self._greedy, 0)
             blocks = np.array(table, dtype="<i4").tobytes()
             self._run((new,), [self._steps.StepItem(seq_id, len(prompt) - 1, 1, 1, blocks)], copies=tuple(copies))
-        self._lengths = dict.fromkeys(range(batch), len(prompt))
+        self._batch, self._length = tuple(range(batch)), len(prompt)
 
     def keep(self, batch: int) -> None:
-        self._run((), [], tuple(range(batch, len(self._lengths))))
-        self._lengths = {seq_id: self._lengths[seq_id] for seq_id in range(batch)}
+        self._run((), [], self._batch[batch:])
+        self._batch = self._batch[:batch]
 
     def decode(self, num_steps: int) -> None:
         for _ in range(num_steps):
-            self._run((), [self._steps.StepItem(seq_id, length, 1, 1, b"") for seq_id, length in self._lengths.items()])
-            self._lengths = {seq_id: length + 1 for seq_id, length in self._lengths.items()}
+            self._length += 1
+            self._run((), [], decodes=self._batch)
 
 
 class Transformers:

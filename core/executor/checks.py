@@ -163,8 +163,12 @@ def _check_groups(state: ExecutorState) -> None:
 def _check_running(state: ExecutorState) -> None:
     """Each has exactly one position more than is scheduled, whose token is known or being sampled, and knows how far
     its blocks reach: so one comparison says whether it may decode."""
+    pending: Counter[int] = Counter()
+    for step in state.steps:
+        pending.update(s.seq_id for s in step.decodes)
+        pending.update(s.seq_id for s, item in zip(step.prompts, step.plan.items, strict=True) if item.num_samples)
     for sequence in state.running.values():
-        if sequence.num_scheduled + 1 != len(sequence.tokens) + sequence.num_pending:
+        if sequence.num_scheduled + 1 != len(sequence.tokens) + pending[sequence.seq_id]:
             raise InvariantViolated(f"sequence {sequence.seq_id} runs and its next token is not the next one known")
         end = min(len(sequence.block_ids) * sequence.block_size, sequence.max_len - 1)
         if sequence.free_until != end:

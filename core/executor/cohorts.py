@@ -42,7 +42,7 @@ class Cohorts:
         batch = step.num_decodes
         if not batch:
             return
-        key = (max(batch, result.padded_batch), batch < len(step.plan.items))
+        key = (max(batch, result.padded_batch), bool(step.prompts))
         cohort = self.by_key.get(key)  # type: ignore[call-overload]  # equal to the named one, and made sooner
         if cohort is None:
             cohort = self.by_key[CohortKey(*key)] = Cohort()

@@ -126,8 +126,6 @@ class Launch(msgspec.Struct, frozen=True, tag=20):
     """Compute thread of the plan's lane: launch this step. At most two are with it at once."""
 
     plan: StepPlan
-    num_decodes: int = 0  #: its items that decode; the others compute parts of prompts
-    num_prompt_tokens: int = 0  #: that these compute
 
 
 class OpenTransport(msgspec.Struct, frozen=True, tag=21):

@@ -218,7 +218,7 @@ def _keep(state: ExecutorState, kept: Kept | None, ended_by: str = "no_demand") 
 def note_launch(state: ExecutorState, step: LaunchedStep) -> None:
     """A step was committed. One with prompts begins a protection."""
     joining.note_launch(state, step.num_decodes)
-    if step.num_decodes < len(step.plan.items):
+    if step.prompts:
         gate = state.gate
         gate.last_prompts = step.plan.step_id
         gate.protect_left = _protection(state) if gate.is_alternate else 0
@@ -235,12 +235,12 @@ def note_done(state: ExecutorState, step: LaunchedStep, result: StepResult) -> N
     gate, counters = state.gate, state.counters
     if step.num_decodes and step.plan.step_id > gate.last_prompts:
         gate.protect_left = max(0, gate.protect_left - 1)
-    num_prompts = len(step.plan.items) - step.num_decodes
+    num_prompts = len(step.prompts)
     if num_prompts:
         counters["prefill_steps"] += 1
         counters["prefill_steps_shared"] += num_prompts > 1
         counters["prefill_requests"] += num_prompts
-        counters["prefill_tokens"] += sum([done.num_computed for done in result.items]) - step.num_decodes
+        counters["prefill_tokens"] += sum([done.num_computed for done in result.items])
         counters["decode_steps_between"] += gate.num_decode_steps
         gate.num_decode_steps = 0
     else:

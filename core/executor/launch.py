@@ -15,6 +15,7 @@ from baton.core.executor.steps import (
     MAIN_LANE,
     CopyBlock,
     ItemResult,
+    NewBlocks,
     NewSequence,
     SampledToken,
     StepItem,
@@ -33,8 +34,10 @@ class _Builder:
         self.new: list[NewSequence] = []
         self.copies: list[CopyBlock] = []
         self.items: list[StepItem] = []
+        self.new_blocks: list[NewBlocks] = []
         self.owned: list[Sequence] = []
         self.borrowed: list[bytes] = []
+        self.num_context = 0
         self.num_activated = 0
         self.num_prompt_tokens = 0
         self.num_samples = 0
@@ -57,27 +60,29 @@ def launch(state: ExecutorState, draft: Draft, lane: int = MAIN_LANE) -> None:
         tuple(builder.new),
         tuple(builder.copies),
         tuple(builder.items),
+        _names(state, draft.decodes),
+        tuple(builder.new_blocks),
+        builder.num_context,
         lane,
     )
     state.dropped = []
-    num_decodes = len(draft.decodes)
-    sequences = [*draft.decodes, *[item.sequence for item in draft.items]]
-    counts = num_decodes, builder.num_activated, builder.num_prompt_tokens, builder.num_samples
-    step = LaunchedStep(plan, sequences, builder.owned, builder.borrowed, *counts)
+    prompts = [item.sequence for item in draft.items]
+    counts = builder.num_activated, builder.num_prompt_tokens, builder.num_samples
+    step = LaunchedStep(plan, draft.decodes, prompts, builder.owned, builder.borrowed, *counts)
     state.lanes[lane].append(step)
     gate.note_launch(state, step)
     state.counters["steps_launched"] += 1
     state.counters[f"{step.kind}_steps_launched"] += 1
     if draft.stopped_by is not None:
         state.counters[f"walk_{draft.stopped_by.name.lower()}"] += 1
-    state.out.append(Launch(plan, num_decodes, builder.num_prompt_tokens))
+    state.out.append(Launch(plan))
 
 
 def on_step_advanced(state: ExecutorState, event: StepAdvanced) -> None:
     """H8: what of the step's KV is written can be sent while it computes the rest."""
     step = _lane_whose_next_is(state, event.step_id)[0]
-    for sequence, item in zip(step.sequences, step.plan.items, strict=True):
-        if sequence.compute is not Compute.ENDED and item.start < sequence.num_prompt_tokens:
+    for sequence, item in zip(step.prompts, step.plan.items, strict=True):
+        if sequence.compute is not Compute.ENDED:
             writer.advance_planes(state, sequence.group, item.start + item.num_tokens, event.num_planes)
 
 
@@ -97,8 +102,8 @@ def on_step_done(state: ExecutorState, cohorts: Cohorts, result: StepResult) -> 
     gate.note_done(state, step, result)
     state.counters["tokens_sampled"] += step.num_samples
     _apply_decodes(state, step, result)
-    for index in range(step.num_decodes, len(step.sequences)):
-        _apply_chunk(state, step.sequences[index], step.plan.items[index], result.items[index])
+    for sequence, item, done in zip(step.prompts, step.plan.items, result.items, strict=True):
+        _apply_chunk(state, sequence, item, done)
     for ids in step.borrowed:  # before the sequences: a borrowed block is the child of one that they hold
         state.memory.pool.release(ids)
     for sequence in step.owned:
@@ -145,24 +150,41 @@ def _take_copies(state: ExecutorState, builder: _Builder) -> None:
 
 def _commit_decodes(state: ExecutorState, sequences: list[Sequence], builder: _Builder) -> None:
     """One token of each. What is done for every token of every answer: nothing that could be done elsewhere."""
-    items = builder.items
+    num_context = 0
     for sequence in sequences:
         start = sequence.num_scheduled
-        new_blocks = b""
-        if start >= sequence.free_until:
-            new_blocks = state.memory.pool.allocate(1)
-            sequence.block_ids.frombytes(new_blocks)
-            sequence.note_blocks()
-        if start == sequence.num_prompt_tokens:
-            builder.num_activated += 1
-            if not sequence.on_device:
-                new_blocks = _introduce(state, sequence, builder)
-        items.append(StepItem(sequence.seq_id, start, 1, 1, new_blocks))
-        sequence.num_scheduled = start + 1
-        sequence.num_pending += 1
+        if start >= sequence.free_until or start == sequence.num_prompt_tokens:
+            _extend_table(state, sequence, builder)
+        sequence.num_scheduled = start = start + 1
+        num_context += start
         sequence.num_owners += 1
     builder.owned += sequences
+    builder.num_context = num_context
     builder.num_samples += len(sequences)
+
+
+def _extend_table(state: ExecutorState, sequence: Sequence, builder: _Builder) -> None:
+    """It decodes for the first time, or needs a block, or both."""
+    new_blocks = b""
+    if sequence.needs_block:
+        new_blocks = state.memory.pool.allocate(1)
+        sequence.block_ids.frombytes(new_blocks)
+        sequence.note_blocks()
+    if sequence.num_scheduled == sequence.num_prompt_tokens:
+        builder.num_activated += 1
+        if not sequence.on_device:
+            new_blocks = _introduce(state, sequence, builder)
+    if new_blocks:
+        builder.new_blocks.append(NewBlocks(sequence.seq_id, new_blocks))
+
+
+def _names(state: ExecutorState, decodes: list[Sequence]) -> tuple[int, ...]:
+    """Their seq_ids: the same object while the batch stays the same."""
+    if not decodes:
+        return ()
+    if decodes != state.batch:
+        state.batch, state.batch_ids = decodes, tuple([sequence.seq_id for sequence in decodes])
+    return state.batch_ids
 
 
 def _commit_chunk(state: ExecutorState, item: DraftItem, builder: _Builder) -> None:
@@ -174,7 +196,6 @@ def _commit_chunk(state: ExecutorState, item: DraftItem, builder: _Builder) -> N
     )
     sequence.num_scheduled = item.start + num_tokens
     if item.num_samples:
-        sequence.num_pending += 1
         builder.num_samples += item.num_samples
     ownership.own(sequence)
     builder.owned.append(sequence)
@@ -242,8 +263,14 @@ def _take_over_hits(state: ExecutorState, item: DraftItem, builder: _Builder) ->
 
 def _matches(step: LaunchedStep, result: StepResult) -> bool:
     """C27: the executor's own counts against the plan."""
-    if len(result.items) != len(step.plan.items):
+    if len(result.items) != len(step.prompts):
         return False
+    if (len(result.decoded), result.num_context) != (len(step.decodes), step.plan.num_context):
+        return False
+    if result.grammar_failed or result.logprobs:
+        told = [*result.grammar_failed, *[seq_id for seq_id, _ in result.logprobs]]
+        if not set(told) <= set(step.plan.decodes):
+            return False
     for item, done in zip(step.plan.items, result.items, strict=True):
         if done.seq_id != item.seq_id or done.num_computed != item.num_tokens or len(done.sampled) != item.num_samples:
             return False
@@ -259,20 +286,13 @@ def _has_scores(item: StepItem, done: ItemResult) -> bool:
 
 
 def _apply_decodes(state: ExecutorState, step: LaunchedStep, result: StepResult) -> None:
-    """One token of each sequence that decoded; they go before the prompts. What is done for every token of every
-    answer: nothing that could be done elsewhere."""
-    ended = Compute.ENDED
-    for sequence, item, done in zip(step.sequences[: step.num_decodes], step.plan.items, result.items, strict=False):
-        if sequence.compute is ended:
-            continue
-        sequence.num_pending -= 1
-        sequence.num_computed = num_computed = item.start + 1
-        if num_computed >= (sequence.num_published + 1) * sequence.block_size:
-            tokens.publish_computed(state, sequence)
-        if done.grammar_failed:  # the request fails as a whole, however far its other choices are
+    """They go before the prompts. A request whose grammar failed fails as a whole, however far its other choices
+    are."""
+    for seq_id in result.grammar_failed:
+        sequence = state.sequences[seq_id]  # still there: the step owns it
+        if sequence.compute is not Compute.ENDED:
             placing.fail(state, sequence.group, Reason.GRAMMAR_FAILED)
-        elif tokens.accept_token(state, sequence, done.sampled[0]):
-            ownership.end_sequence(state, sequence)
+    tokens.accept_decoded(state, step.decodes, result.decoded, dict(result.logprobs))
 
 
 def _apply_chunk(state: ExecutorState, sequence: Sequence, item: StepItem, done: ItemResult) -> None:
@@ -281,8 +301,6 @@ def _apply_chunk(state: ExecutorState, sequence: Sequence, item: StepItem, done:
         return
     group, num_computed = sequence.group, item.start + done.num_computed
     sequence.num_computed = num_computed
-    if done.sampled:
-        sequence.num_pending -= 1
     ownership.count_prompt_tokens(state, group, group.work.num_tokens - sequence.num_computed)
     state.counters["prompt_tokens_computed"] += done.num_computed
     if done.scores is not None:
@@ -308,6 +326,7 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
         return
     sequence.move(Compute.COMPUTED)
     state.parked_tokens += group.work.num_tokens
+    group.first_tokens = done.sampled
     if all([_accept_first(state, sequence, sampled) for sampled in done.sampled]):
         writer.finish_at_first_token(state, group)
         ownership.end_group(state, group)
@@ -316,10 +335,9 @@ def _apply_prompt_end(state: ExecutorState, sequence: Sequence, done: ItemResult
 
 
 def _accept_first(state: ExecutorState, sequence: Sequence, sampled: SampledToken) -> bool:
-    """The writing end keeps the first tokens of all choices as the outputs of its one sequence; True at an end."""
+    """The writing end says the first tokens of all choices; True at an end."""
     group, work = sequence.group, sequence.group.work
     tokens.note_first_token(state, group)
-    sequence.outputs.append(sampled)
     finish = work.sampling.finish(sampled.token, work.num_prior + 1)
     scores = tokens.scores_with(group, sampled.choice, work.num_prior)
     record = Record(group.work_id, sampled.choice, work.num_prior, (sampled,), finish, group.num_cached, scores)

@@ -65,6 +65,12 @@ class Outbox:
         entry.num_cached = record.num_cached_tokens
         entry.prompt_scores = record.prompt_scores
 
+    def rows(self, router: Life) -> list[int] | None:
+        """Where tokens that bring nothing else may be added as they are told, until something else is said here; None
+        while something else is unsent."""
+        box = self._box(router)
+        return None if box.entries else box.rows
+
     def add_token(
         self, router: Life, work_id: AttemptId, choice: int, offset: int, sampled: SampledToken, finish: str
     ) -> None:

@@ -85,7 +85,7 @@ def closing_line(group: SequenceGroup) -> Note:
     """When the attempt reached each stage here."""
     what = f"{group.kind.name.lower()} ended"
     if "last_token" in group.marks.at:
-        group.marks.at["last_token"] = max([sequence.last_token_at for sequence in group.sequences if sequence.outputs])
+        group.marks.at["last_token"] = max([sequence.last_token_at for sequence in group.sequences])
     return Note(what, group.work_id.request_id, group.work_id.attempt, numbers=group.marks.numbers())
 
 

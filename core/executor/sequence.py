@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from baton.core.errors import IllegalTransition
 from baton.core.executor.marks import Marks
-from baton.core.executor.steps import PromptScores, SampledToken
+from baton.core.executor.steps import PromptScores, SampledToken, TokenLogprobs
 from baton.core.ids import AttemptId
 from baton.core.wire.messages import Order, Work
 
@@ -87,16 +87,17 @@ class Sequence:
         "group",
         "hashes",
         "last_token_at",
+        "logprobs",
         "max_len",
         "num_computed",
         "num_owners",
-        "num_pending",
         "num_prompt_tokens",
         "num_published",
         "num_scheduled",
         "on_device",
-        "outputs",
+        "plain_until",
         "router",
+        "row_head",
         "seq_id",
         "stop_token_ids",
         "story",
@@ -120,12 +121,13 @@ class Sequence:
         self.note_blocks()
         self.num_computed = 0  #: positions [0, num_computed) have KV, proven
         self.num_scheduled = 0  #: the same, counting launched steps
-        self.num_pending = 0  #: samples launched whose token is not known yet
         self.num_owners = 0  #: launched steps, pending copies and transfers that may touch its blocks
-        self.outputs: list[SampledToken] = []  #: of this attempt
-        self.last_token_at = 0.0  #: when the last of them came
+        self.logprobs: dict[int, TokenLogprobs] = {}  #: by position, of outputs that ask for them
+        self.plain_until = 0  #: outputs at positions below it, but for stop tokens, bring nothing besides
+        self.last_token_at = 0.0  #: when the last output came
         self.work_id = group.work_id  #: here too, as `router` is: a decode step looks at nothing but its sequences
         self.router = work.router
+        self.row_head = (*group.work_id, choice)  #: how its tokens' rows begin
         self.hashes = bytearray(work.hashes)  #: 16 bytes for each full block whose tokens are known
         self.num_published = 0  #: leading blocks in the prefix index
         self.chain_intact = True  #: every block before `num_published` is the index's own
@@ -153,8 +155,8 @@ class Sequence:
 
     @property
     def can_decode(self) -> bool:
-        """Whether one more token may be scheduled: of what is known or being sampled, something has no KV yet."""
-        return self.num_scheduled < len(self.tokens) + self.num_pending < self.max_len
+        """Whether one more token may be scheduled, of a sequence that runs: the next one is known or being sampled."""
+        return self.num_scheduled < self.max_len - 1
 
     @property
     def needs_block(self) -> bool:
@@ -167,6 +169,7 @@ class SequenceGroup:
 
     __slots__ = (
         "deadline",
+        "first_tokens",
         "incoming",
         "is_due",
         "kind",
@@ -196,6 +199,7 @@ class SequenceGroup:
         self.num_cached = 0  #: prompt tokens found in the prefix index
         self.score_parts: list[PromptScores] = []  #: of the steps so far, while the prompt is computed
         self.prompt_scores: PromptScores | None = None  #: if asked for; kept for a router that has lost them
+        self.first_tokens: tuple[SampledToken, ...] = ()  #: writing end: of all choices, once they are sampled
         self.is_due = False  #: writing end: the scheduler was told that a decode executor is needed
         self.incoming: Incoming | None = None
         self.outgoing: Outgoing | None = None

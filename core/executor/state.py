@@ -50,35 +50,43 @@ class LaunchedStep:
     """A step that is with the device. It owns the blocks of `owned` until its completion is proven."""
 
     __slots__ = (
-        "borrowed", "num_activated", "num_decodes", "num_prompt_tokens", "num_samples", "owned", "plan", "sequences",
+        "borrowed", "decodes", "num_activated", "num_prompt_tokens", "num_samples", "owned", "plan", "prompts",
     )  # fmt: skip
 
     def __init__(
         self,
         plan: StepPlan,
-        sequences: list[Sequence],
+        decodes: list[Sequence],
+        prompts: list[Sequence],
         owned: list[Sequence],
         borrowed: list[bytes],
-        num_decodes: int,
         num_activated: int,
         num_prompt_tokens: int,
         num_samples: int,
     ) -> None:
         self.plan = plan
-        self.sequences = sequences  #: one for each item of the plan
+        self.decodes = decodes  #: as the plan names them
+        self.prompts = prompts  #: one for each item of the plan
         self.owned = owned  #: sequences with one owner count for each mention
         self.borrowed = borrowed  #: block ids held only for a copy of this step
-        self.num_decodes = num_decodes  #: items that decode
-        self.num_activated = num_activated  #: of these, in their first decode step
-        self.num_prompt_tokens = num_prompt_tokens  #: that its other items compute
+        self.num_activated = num_activated  #: decodes of which it is the first
+        self.num_prompt_tokens = num_prompt_tokens  #: that the items compute
         self.num_samples = num_samples  #: tokens that it gives
+
+    @property
+    def num_decodes(self) -> int:
+        return len(self.decodes)
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        return [*self.decodes, *self.prompts]
 
     @property
     def kind(self) -> str:
         """By what counters name it."""
-        if self.num_decodes == len(self.plan.items):
+        if not self.prompts:
             return "decode"
-        return "mixed" if self.num_decodes else "prefill"
+        return "mixed" if self.decodes else "prefill"
 
 
 def _histograms(role: Role) -> dict[str, Histogram]:
@@ -119,6 +127,8 @@ class ExecutorState:
         self.gate = Gate(own.role.runs_decode and config.step_mode == "alternate")
         self.joining = Joining()  #: sequences whose KV has landed and that do not decode yet
         self.running: dict[int, Sequence] = {}  #: sequences that decode, oldest activation first
+        self.batch: list[Sequence] = []  #: that decode in the last launched step that has decodes
+        self.batch_ids: tuple[int, ...] = ()  #: their seq_ids
         self.lanes: list[deque[LaunchedStep]] = [deque() for _ in range(config.num_lanes)]
         self.copies: list[PendingCopy] = []
         self.dropped: list[int] = []  #: seq_ids that the device is to forget with the next plan; no step names them

@@ -5,7 +5,8 @@ from __future__ import annotations
 from baton.core.executor import joining, ownership
 from baton.core.executor.sequence import Compute, Kind, Sequence, SequenceGroup
 from baton.core.executor.state import ExecutorState, PendingCopy
-from baton.core.executor.steps import CopyBlock, SampledToken
+from baton.core.executor.steps import CopyBlock, SampledToken, TokenLogprobs
+from baton.core.ids import Life
 from baton.core.kv.block_hash import hash_chain
 from baton.core.wire.messages import Record
 from baton.core.wire.tokens import PromptScores, join_scores
@@ -45,24 +46,59 @@ def publish_computed(state: ExecutorState, sequence: Sequence) -> None:
         state.published += block_hash
 
 
-def accept_token(state: ExecutorState, sequence: Sequence, sampled: SampledToken, cached: int = -1) -> str:
-    """Append one token and tell the router; returns its finish. The caller ends the sequence."""
-    token, known, outputs, choice = sampled.token, sequence.tokens, sequence.outputs, sequence.choice
+def accept_decoded(
+    state: ExecutorState, sequences: list[Sequence], decoded: tuple[int, ...], logprobs: dict[int, TokenLogprobs]
+) -> None:
+    """One token of each sequence. What is done for every token of every answer: nothing that could be done elsewhere.
+    Tokens that bring something besides come last, so that most are rows."""
+    ended, now, block_size, outbox = Compute.ENDED, state.now, state.layout.block_size, state.outbox
+    others: list[tuple[Sequence, int]] = []
+    router: Life | None = None
+    for sequence, token in zip(sequences, decoded, strict=True):
+        if sequence.compute is ended:
+            continue
+        known = sequence.tokens
+        sequence.num_computed = position = len(known)
+        if not position % block_size:
+            publish_computed(state, sequence)
+        if position >= sequence.plain_until or token in sequence.stop_token_ids:
+            others.append((sequence, token))
+            continue
+        known.append(token)
+        sequence.last_token_at = now
+        if sequence.router is not router:
+            router = sequence.router
+            rows = outbox.rows(router)
+        request_id, attempt, choice = sequence.row_head
+        if rows is not None:
+            rows += (request_id, attempt, choice, position - sequence.first_output, token)
+        else:
+            sampled = SampledToken(choice, token)
+            outbox.add_token(sequence.router, sequence.work_id, choice, position - sequence.first_output, sampled, "")
+    for sequence, token in others:
+        if accept_token(state, sequence, token, logprobs.get(sequence.seq_id)):
+            ownership.end_sequence(state, sequence)
+
+
+def accept_token(
+    state: ExecutorState, sequence: Sequence, token: int, logprobs: TokenLogprobs | None = None, cached: int = -1
+) -> str:
+    """Append one token, whatever it brings, and tell the router; returns its finish. The caller ends the sequence."""
+    group, choice, position = sequence.group, sequence.choice, len(sequence.tokens)
+    sampling, offset = group.work.sampling, position - sequence.first_output
     sequence.last_token_at = state.now
-    offset = len(known) - sequence.first_output
-    known.append(token)
-    finish = ""
-    if len(known) >= sequence.max_len or token in sequence.stop_token_ids:
-        finish = sequence.group.work.sampling.finish(token, offset + 1)
-    if outputs:
+    sequence.tokens.append(token)
+    if logprobs is not None:
+        sequence.logprobs[position] = logprobs
+    sampled, finish = SampledToken(choice, token, logprobs), sampling.finish(token, offset + 1)
+    if position > sequence.num_prompt_tokens:
         state.outbox.add_token(sequence.router, sequence.work_id, choice, offset, sampled, finish)
-    else:
-        note_first_token(state, sequence.group)
-        sequence.group.marks.at.setdefault("last_token", state.now)  # the closing line says which was the last
-        scores = scores_with(sequence.group, choice, offset)
-        record = Record(sequence.work_id, choice, offset, (sampled,), finish, cached, scores)
-        state.outbox.begin(sequence.router, record)
-    outputs.append(sampled)
+        return finish
+    note_first_token(state, group)
+    group.marks.at.setdefault("last_token", state.now)  # the closing line says which was the last
+    record = Record(sequence.work_id, choice, offset, (sampled,), finish, cached, scores_with(group, choice, offset))
+    state.outbox.begin(sequence.router, record)
+    sequence.plain_until = 0 if sampling.num_logprobs >= 0 else sequence.max_len - 1
     return finish
 
 
@@ -94,13 +130,23 @@ def record_from(group: SequenceGroup, choice: int, offset: int) -> Record | None
     if len(group.sequences) != work.num_choices or not 0 <= index < work.num_choices:
         return None  # a prefill executor's only sequence stands for all choices; D says their first tokens again
     sequence = group.sequences[index]
-    known = sequence.outputs[max(0, offset - work.num_prior) :]
+    known = _outputs(group, sequence)
+    finish = work.sampling.finish(known[-1].token, work.num_prior + len(known)) if known else ""
+    known = known[max(0, offset - work.num_prior) :]
     if not known or offset < work.num_prior:
         return None
-    finish = work.sampling.finish(known[-1].token, work.num_prior + len(sequence.outputs))
     cached = group.num_cached if offset == work.num_prior and group.kind is not Kind.DECODE else -1
     scores = scores_with(group, choice, offset)
-    return Record(group.work_id, choice, offset, tuple(known), finish, cached, scores)
+    return Record(group.work_id, choice, offset, known, finish, cached, scores)
+
+
+def _outputs(group: SequenceGroup, sequence: Sequence) -> tuple[SampledToken, ...]:
+    """Of this attempt, on this executor."""
+    if group.kind is Kind.PREFILL:
+        return group.first_tokens
+    first, choice, logprobs = sequence.num_prompt_tokens, sequence.choice, sequence.logprobs
+    outputs = enumerate(sequence.tokens[first:], first)
+    return tuple([SampledToken(choice, token, logprobs.get(position)) for position, token in outputs])
 
 
 def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple[SampledToken, ...]) -> None:
@@ -120,7 +166,7 @@ def begin_decode(state: ExecutorState, group: SequenceGroup, first_tokens: tuple
             joining.arrive(state, sequence)
         else:
             joining.activate(state, sequence)
-        if accept_token(state, sequence, sampled, cached):
+        if accept_token(state, sequence, sampled.token, sampled.logprobs, cached):
             ownership.end_sequence(state, sequence)
 
 

@@ -87,12 +87,10 @@ def _plan_decodes(state: ExecutorState, draft: Draft, budget: int) -> int:
 def _with_growing(draft: Draft, running: Iterable[Sequence]) -> list[Sequence]:
     decodes: list[Sequence] = []
     for sequence in running:
-        if not sequence.can_decode:
-            continue
-        grows = sequence.needs_block
-        if grows and draft.growable <= 0:
-            continue  # KV_EXHAUSTED passes: others that have their block go on
-        draft.growable -= grows
+        if sequence.num_scheduled >= sequence.free_until:
+            if not sequence.can_decode or draft.growable <= 0:
+                continue  # KV_EXHAUSTED passes: others that have their block go on
+            draft.growable -= 1
         decodes.append(sequence)
     return decodes
 

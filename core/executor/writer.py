@@ -15,7 +15,6 @@ from baton.core.executor.bandwidth import Flight
 from baton.core.executor.events import Piece, PieceLanded, Post
 from baton.core.executor.sequence import Kind, SequenceGroup, Transfer
 from baton.core.executor.state import ExecutorState
-from baton.core.executor.steps import SampledToken
 from baton.core.executor.transfers import Chunk, Link, Outgoing, Transport
 from baton.core.ids import Life, Peer
 from baton.core.wire import messages as m
@@ -63,9 +62,9 @@ def advance(state: ExecutorState, group: SequenceGroup) -> None:
         _add_chunk(state, transfer, end, state.layout.num_planes)
         transfer.next_block = transfer.early_block = end
         transfer.early_planes = 0
-    if is_complete and sequence.outputs:
+    if is_complete and group.first_tokens:
         transfer.move(Transfer.SEALED)
-        sealed = m.Sealed(transfer.transfer_id, transfer.num_chunks, _first_tokens(group), group.prompt_scores)
+        sealed = m.Sealed(transfer.transfer_id, transfer.num_chunks, group.first_tokens, group.prompt_scores)
         state.tell(transfer.peer, sealed)
         _finish_if_landed(state, transfer)
 
@@ -171,10 +170,6 @@ def finish_at_first_token(state: ExecutorState, group: SequenceGroup) -> None:
 
 
 # ---- inside
-
-
-def _first_tokens(group: SequenceGroup) -> tuple[SampledToken, ...]:
-    return tuple(group.first.outputs)
 
 
 def _add_chunk(state: ExecutorState, transfer: Outgoing, end: int, end_plane: int) -> None:

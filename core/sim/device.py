@@ -2,7 +2,8 @@
 
 The device keeps its own sequences, tokens and block tables as `baton.core.executor.steps` says and trusts nothing: a
 plan that names what it does not know, a prefix that memory does not hold, a block that somebody may still write: each
-is a violation. A wrong prefix also gives a wrong token, as it would in the real world.
+is a violation. Where a sequence decodes, it counts itself: in a plan at its launch by the plans before it, in one that
+it computes by the tokens that it knows. A wrong prefix also gives a wrong token, as it would in the real world.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ class _Sequence:
         self.seen: list[int] = []  #: the version of each block at which its content was right for this sequence
 
 
+def _decodes(plan: StepPlan, starts: list[tuple[int, int]]) -> list[StepItem]:
+    """What the plan's decodes come to, by sequence and where it stands."""
+    blocks = {new.seq_id: new.new_block_ids for new in plan.new_blocks}
+    return [StepItem(seq_id, start, 1, 1, blocks.get(seq_id, b"")) for seq_id, start in starts]
+
+
 def unpack(data: bytes) -> list[int]:
     values = array("i")
     values.frombytes(data)
@@ -63,6 +70,7 @@ class SimDevice:
         self._model = model
         self._sequences: dict[int, _Sequence] = {}
         self._tables: dict[int, list[int]] = {}  #: block tables as they are after the last *launched* plan
+        self._ends: dict[int, int] = {}  #: the same of positions that have KV
         self._chains: dict[bytes, Chain] = {}
 
     @property
@@ -73,22 +81,35 @@ class SimDevice:
 
     def launch(self, plan: StepPlan) -> None:
         """The plan goes to the compute thread of its lane, which may have to wait for the one before."""
+        items = self._launched_items(plan)
         if not self.lanes.is_broken:
-            self._claim_blocks(plan)
-        self.lanes.launch(self._footprint(plan))
+            self._claim_blocks(plan, items)
+        self.lanes.launch(self._footprint(plan, items))
 
-    def _footprint(self, plan: StepPlan) -> Footprint:
+    def _launched_items(self, plan: StepPlan) -> list[StepItem]:
+        """Of the sequences that are known; computing the plan tells of others."""
+        for seq_id in plan.dropped:
+            self._ends.pop(seq_id, None)
+        for new in plan.new:
+            self._ends[new.seq_id] = len(unpack(new.tokens)) - 1
+        decodes = [(seq_id, self._ends[seq_id]) for seq_id in plan.decodes if seq_id in self._ends]
+        items = [*_decodes(plan, decodes), *plan.items]
+        for item in items:
+            self._ends[item.seq_id] = item.start + item.num_tokens
+        return items
+
+    def _footprint(self, plan: StepPlan, items: list[StepItem]) -> Footprint:
         size = self.memory.block_size
         reads = {copy.source for copy in plan.copies}
         writes = {copy.destination for copy in plan.copies}
-        for item in plan.items:
+        for item in items:
             table = self._tables.get(item.seq_id, ())
             reads.update(table[: -(-(item.start + item.num_tokens) // size)])
             writes.update(table[item.start // size : -(-(item.start + item.num_tokens) // size)])
-        named = [item.seq_id for item in plan.items] + [new.seq_id for new in plan.new]
+        named = [*plan.decodes, *[item.seq_id for item in plan.items], *[new.seq_id for new in plan.new]]
         return Footprint(plan, frozenset(named), frozenset(reads), frozenset(writes))
 
-    def _claim_blocks(self, plan: StepPlan) -> None:
+    def _claim_blocks(self, plan: StepPlan, items: list[StepItem]) -> None:
         """From its launch on, a plan owns the blocks that it appends, and nobody else may still use them."""
         for seq_id in plan.dropped:
             self._tables.pop(seq_id, None)
@@ -96,7 +117,7 @@ class SimDevice:
             self._tables[new.seq_id] = []
         for copy in plan.copies:
             self._claim(copy.destination, 0, f"step {plan.step_id} copies block {copy.source} to it", ())
-        for item in plan.items:
+        for item in items:
             table = self._tables.get(item.seq_id)
             if table is None:
                 continue  # computing the plan tells
@@ -166,7 +187,7 @@ class SimDevice:
     # ---- computing
 
     def compute(self, plan: StepPlan, duration_s: float) -> StepResult:
-        """Everything of the plan, in the device's order: dropped, new, copies, items."""
+        """Everything of the plan, in the device's order: dropped, new, copies, decodes and items."""
         for seq_id in plan.dropped:
             if self._sequences.pop(seq_id, None) is None:
                 self._env.fail("plan", f"step {plan.step_id} drops unknown sequence {seq_id}")
@@ -174,11 +195,27 @@ class SimDevice:
             self._add(new)
         for copy in plan.copies:
             self._copy(copy)
+        for seq_id in set(plan.decodes) - self._sequences.keys():
+            self._env.fail("plan", f"step {plan.step_id} names unknown sequence {seq_id}")
+        for seq_id in {new.seq_id for new in plan.new_blocks} - set(plan.decodes):
+            self._env.fail("plan", f"step {plan.step_id} gives blocks to sequence {seq_id}, which does not decode")
+        starts = [(seq_id, len(self._sequences[seq_id].tokens) - 1) for seq_id in plan.decodes]
+        if sum([start + 1 for _, start in starts]) != plan.num_context:
+            self._env.fail("plan", f"step {plan.step_id} decodes to {plan.num_context} positions, known are {starts}")
+        decodes = _decodes(plan, starts)
+        decoded = [self._compute(item, plan.step_id) for item in decodes]
         items = tuple([self._compute(item, plan.step_id) for item in plan.items])
-        if len({item.seq_id for item in plan.items}) != len(items):
+        if len({item.seq_id for item in (*decodes, *plan.items)}) != len(decodes) + len(items):
             self._env.fail("plan", f"step {plan.step_id} names a sequence twice")
-        num_decodes = sum([item.num_tokens == 1 for item in plan.items])
-        return StepResult(plan.step_id, items, duration_s, num_decodes)
+        return StepResult(
+            plan.step_id,
+            items,
+            duration_s,
+            len(decodes) + sum([item.num_tokens == 1 for item in plan.items]),
+            tuple([done.sampled[0].token for done in decoded]),
+            sum([item.start + done.num_computed for item, done in zip(decodes, decoded, strict=True)]),
+            grammar_failed=tuple([done.seq_id for done in decoded if done.grammar_failed]),
+        )
 
     def _add(self, new: NewSequence) -> None:
         if new.seq_id in self._sequences:

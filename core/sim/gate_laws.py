@@ -43,12 +43,15 @@ class GateLaws:
 
     def _judge(self, process: Process, state: Any, command: Launch) -> None:
         plans = [command.plan, *(step.plan for step in state.steps)]
-        gone = {item.seq_id for plan in plans for item in plan.items} - state.sequences.keys()
+        named = {seq_id for plan in plans for seq_id in (*plan.decodes, *[item.seq_id for item in plan.items])}
+        gone = named - state.sequences.keys()
         if gone:
             self._env.fail("steps are of sequences that are there", f"{process.identity}: {gone} in {command.plan}")
         life = self._lives.setdefault(process.life, _Life())
-        chunks = [item for item in command.plan.items if _work_of(state, item).num_tokens > item.start]
-        if chunks and len(chunks) < len(command.plan.items):
+        chunks = command.plan.items
+        if any(_work_of(state, item).num_tokens < item.start + item.num_tokens for item in chunks):
+            self._env.fail("items are parts of prompts", f"{process.identity}: {command.plan}")
+        if chunks and command.plan.decodes:
             self._env.fail("steps alternate", f"{process.identity}: {command.plan}")
         if chunks:
             self._judge_prompts(process, state, life, command, chunks)
@@ -57,7 +60,7 @@ class GateLaws:
             life.decode_steps.append(command.plan.step_id)
 
     def _judge_prompts(
-        self, process: Process, state: Any, life: _Life, command: Launch, chunks: list[StepItem]
+        self, process: Process, state: Any, life: _Life, command: Launch, chunks: tuple[StepItem, ...]
     ) -> None:
         """C9: enough decode steps ran since the last one, or a bound holds."""
         in_flight = {step.plan.step_id for step in state.steps}
@@ -75,7 +78,7 @@ class GateLaws:
         """C8: the first prompt in order is not kept back once it has waited as long as it may."""
         first = state.queue.first_fit(0, 0)
         later = [step for step in state.steps if step.plan.step_id > command.plan.step_id]
-        if first < 0 or any(step.num_decodes < len(step.plan.items) for step in later):
+        if first < 0 or any(step.plan.items for step in later):
             return
         self._env.counters["steps of decodes that kept prompts back"] += 1
         group = state.sequences[first].group
@@ -86,7 +89,7 @@ class GateLaws:
             self._env.fail("nobody is kept back for ever", f"{process.identity}: {group.work_id} waits since {since}")
 
 
-def _must_fire(state: Any, life: _Life, chunks: list[StepItem], later: set[int]) -> bool:
+def _must_fire(state: Any, life: _Life, chunks: tuple[StepItem, ...], later: set[int]) -> bool:
     """Whether a bound may have held at the decision for these parts of prompts. `later`: sequences of whose prompts a
     part was launched after it, in the same turn."""
     config, now = state.config, state.now
@@ -110,8 +113,7 @@ def _must_fire(state: Any, life: _Life, chunks: list[StepItem], later: set[int])
 
 def _prompts_after(state: Any, step_id: int) -> set[int]:
     """Sequences of whose prompts a part is in a later step."""
-    items = [item for step in state.steps if step.plan.step_id > step_id for item in step.plan.items]
-    return {item.seq_id for item in items if _work_of(state, item).num_tokens > item.start}
+    return {item.seq_id for step in state.steps if step.plan.step_id > step_id for item in step.plan.items}
 
 
 def _has_room(state: Any, sequence: Any) -> bool:

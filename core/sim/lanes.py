@@ -179,7 +179,7 @@ class Lanes:
         self._go_on(step)
 
     def _tell_progress(self, plan: StepPlan) -> None:
-        if self._num_planes > 1 and plan.items:
+        if self._num_planes > 1 and (plan.items or plan.decodes):
             most = self._num_planes - 1
             for num_planes in sorted({1 + plan.step_id % most, most}):
                 self._mailboxes[plan.lane].post(StepAdvanced(plan.step_id, num_planes))

@@ -98,7 +98,8 @@ class Recorder:
 
     def _launch(self, command: ev.Launch, now: float) -> None:
         plan = command.plan
-        counts = command.num_decodes, command.num_prompt_tokens, len(plan.items)
+        num_decodes, num_prompts = len(plan.decodes), len(plan.items)
+        counts = num_decodes, plan.num_tokens - num_decodes, num_decodes + num_prompts
         self._keep(("launch", now, plan.step_id, *counts, plan.lane))
 
     def _done(self, event: ev.StepDone, now: float) -> None:

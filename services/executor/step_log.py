@@ -27,7 +27,7 @@ class StepLog:
     def launched(self, command: ev.Launch) -> None:
         """A step is handed to its compute thread."""
         plan = command.plan
-        self._open[plan.step_id] = (features_of(plan.items, command.num_decodes), plan.lane, self._clock())
+        self._open[plan.step_id] = (features_of(plan), plan.lane, self._clock())
         if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
 

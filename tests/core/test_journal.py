@@ -15,7 +15,7 @@ from baton.core.journal import BadJournal, JournalHeader, JournalWriter, decode_
 from baton.core.session.machine import LinkTiming
 from baton.core.session.node import FrameArrived, LinkFull, LinkGone, Node
 from baton.core.wire import messages as m
-from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, ExecutorRig, an_executor, prompt, work
+from tests.support.machines import KEY, LAYOUT, ROUTER, SCHEDULER, CountingDevice, an_executor, prompt, work
 from tests.support.peers import Caller
 
 OWN = an_executor("unified", Role.UNIFIED)
@@ -49,9 +49,11 @@ def a_life() -> io.BytesIO:
     router.dial()
     node.handle(ConnectLink(Peer("other", Role.ROUTER, 1, "there")), 100.0)
     scheduler.say(m.Run(AttemptId(1, 0), work(prompt(10), max_tokens=3), m.Order(0, 0, 1), 3, 60_000))
+    device = CountingDevice()
     while node.machine.state.steps:
         plan = node.machine.state.steps[0].plan
-        node.handle(StepDone(ExecutorRig.answer(_Bench(node), plan)), 101.0)
+        device.launch(plan)
+        node.handle(StepDone(device.answer(plan, {})), 101.0)
     node.handle(Wake(), 101.5)
     node.handle(Several((Wake(), scheduler.data(m.Abort(AttemptId(1, 0))), Drain())), 101.7)
     router.bytes(b"\xc1")
@@ -59,11 +61,6 @@ def a_life() -> io.BytesIO:
     node.handle(LinkGone(scheduler.link), 102.0)
     stream.seek(0)
     return stream
-
-
-class _Bench:
-    def __init__(self, node: Node) -> None:
-        self.state = node.machine.state
 
 
 def test_x3_a_journal_replays_to_the_same_commands():

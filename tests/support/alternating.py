@@ -54,7 +54,7 @@ def kind(rig: ExecutorRig) -> str:
     step = rig.state.steps[-1]
     if step.num_decodes == 0:
         return "P"
-    return "D" if step.num_decodes == len(step.plan.items) else "M"
+    return "M" if step.plan.items else "D"
 
 
 def kinds(rig: ExecutorRig, count: int, step_s: float = 1 / 64) -> str:

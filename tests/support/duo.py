@@ -58,7 +58,7 @@ class Duo:
                 self._perform(who, self.rigs[who].step_done())
             case "strays":  # nothing that it samples is what its grammar allows
                 rig = self.rigs[who]
-                self._perform(who, rig.step_done(failing=[item.seq_id for item in rig.steps[0].items]))
+                self._perform(who, rig.step_done(failing=[item.seq_id for item in rig.rows(rig.steps[0])]))
             case "connects":
                 self._perform(who, self.rigs[who].answer_transport())
             case "wakes":

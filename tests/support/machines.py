@@ -99,6 +99,43 @@ def scores_of(first: int, count: int) -> PromptScores:
     return pack_scores(first, rows)
 
 
+class CountingDevice:
+    """Computes nothing, but counts as a device does where sequences decode. Plans are launched in their order."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[StepItem]] = {}  #: by step_id: what it computes, decodes as items too
+        self._ends: dict[int, int] = {}  #: by sequence: positions that have KV after the last launched plan
+
+    def launch(self, plan: StepPlan) -> None:
+        for new in plan.new:
+            self._ends[new.seq_id] = len(unpacked(new.tokens)) - 1
+        blocks = {new.seq_id: new.new_block_ids for new in plan.new_blocks}
+        decodes = [StepItem(seq_id, self._ends[seq_id], 1, 1, blocks.get(seq_id, b"")) for seq_id in plan.decodes]
+        self.rows[plan.step_id] = rows = [*decodes, *plan.items]
+        self._ends.update({row.seq_id: row.start + row.num_tokens for row in rows})
+
+    def answer(
+        self, plan: StepPlan, choices: dict[int, int], token: Token = next_token, failing: Container[int] = ()
+    ) -> StepResult:
+        """`choices`: by sequence, where it is not the first."""
+        items = []
+        decodes = self.rows[plan.step_id][: len(plan.decodes)]
+        for item in plan.items:
+            first = choices.get(item.seq_id, 0)
+            tokens = (SampledToken(first + i, token(item, first + i)) for i in range(item.num_samples))
+            scores = scores_of(item.start + 1, item.num_scores) if item.num_scores else None
+            has_failed = item.num_samples > 0 and item.seq_id in failing
+            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens), scores, has_failed))
+        return StepResult(
+            plan.step_id,
+            tuple(items),
+            0.01,
+            decoded=tuple(token(row, choices.get(row.seq_id, 0)) for row in decodes),
+            num_context=sum(row.start + 1 for row in decodes),
+            grammar_failed=tuple(seq_id for seq_id in plan.decodes if seq_id in failing),
+        )
+
+
 class ExecutorRig:
     """An executor's machine; `steps` and `pieces` are what it handed to its threads and has not been answered."""
 
@@ -125,6 +162,7 @@ class ExecutorRig:
         self.transports: deque[Any] = deque()  #: unanswered OpenTransport, ConnectTransport, CloseTransport
         self.num_agents = 0
         self.turns: list[tuple[Any, float, list[Any]]] = []
+        self._device = CountingDevice()
         self.num_orders = 0
         self.is_checked = True  #: off where a test has so many blocks that counting them takes all the time
 
@@ -140,6 +178,7 @@ class ExecutorRig:
         for command in out:
             if isinstance(command, ev.Launch):
                 self.steps.append(command.plan)
+                self._device.launch(command.plan)
             elif isinstance(command, ev.Post):
                 self.pieces.extend(command.pieces)
             elif isinstance(command, (ev.OpenTransport, ev.ConnectTransport, ev.CloseTransport)):
@@ -198,14 +237,11 @@ class ExecutorRig:
     def answer(self, plan: StepPlan, token: Token = next_token, failing: Container[int] = ()) -> StepResult:
         """What a device reports for the plan, by its own count."""
         choices = {s.seq_id: s.choice for s in self.state.sequences.values()}
-        items = []
-        for item in plan.items:
-            first = choices.get(item.seq_id, 0)
-            tokens = (SampledToken(first + i, token(item, first + i)) for i in range(item.num_samples))
-            scores = scores_of(item.start + 1, item.num_scores) if item.num_scores else None
-            has_failed = item.num_samples > 0 and item.seq_id in failing
-            items.append(ItemResult(item.seq_id, item.num_tokens, tuple(tokens), scores, has_failed))
-        return StepResult(plan.step_id, tuple(items), 0.01)
+        return self._device.answer(plan, choices, token, failing)
+
+    def rows(self, plan: StepPlan) -> list[StepItem]:
+        """What the device computes for a plan that was launched, its decodes as items too."""
+        return self._device.rows[plan.step_id]
 
     def finish_steps(self, token: Token = next_token, limit: int = 1000) -> list[Any]:
         """Answer launched steps until none is left; all commands."""

@@ -21,22 +21,44 @@ Record = Callable[[StepRecord], None]
 
 
 class _Sequence:
-    """What the device knows of a sequence: enough to answer each step with the same objects."""
+    """What the device knows of a sequence."""
 
-    __slots__ = ("choice", "decoded", "first_decoded", "token")
+    __slots__ = ("choice", "first_decoded", "num_computed", "token")
 
     def __init__(self, new: NewSequence) -> None:
         self.choice = new.choice
         self.token = new.sampling.seed  #: the load says it so
         #: first position that counts as decoded: of what is known the last token may be all that is to be computed
         self.first_decoded = len(new.tokens) // 4 - 1
-        self.decoded = ItemResult(new.seq_id, 1, (SampledToken(new.choice, self.token),))
+        self.num_computed = self.first_decoded  #: positions that have KV, before its lane's batch has run
+
+
+class _Batch:
+    """Sequences that decode together. While they stay the same ones, a step adds one position to each: what it gives
+    are the same tokens, and how long each is by now is looked at when the batch changes."""
+
+    __slots__ = ("num_context", "num_steps", "seq_ids", "sequences", "tokens")
+
+    def __init__(self, seq_ids: tuple[int, ...], sequences: list[_Sequence]) -> None:
+        self.seq_ids = seq_ids
+        self.sequences = sequences
+        self.tokens = tuple([sequence.token for sequence in sequences])
+        self.num_context = sum([sequence.num_computed for sequence in sequences])  #: after its steps so far
+        self.num_steps = 0
+
+    def step(self) -> None:
+        self.num_steps += 1
+        self.num_context += len(self.sequences)
+
+    def end(self) -> None:
+        for sequence in self.sequences:
+            sequence.num_computed += self.num_steps
 
 
 class Lane:
     """Plans that were launched in one lane and are not done; the first is being computed."""
 
-    __slots__ = ("began_at", "features", "left_s", "number", "queue", "results", "serial", "told", "whole_s")
+    __slots__ = ("batch", "began_at", "features", "left_s", "number", "queue", "results", "serial", "told", "whole_s")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -46,7 +68,8 @@ class Lane:
         self.whole_s = 0.0  #: the same, when it began
         self.told: deque[int] = deque()  #: KV layers after which it is still to be told how far it is
         self.features = Features()
-        self.results: tuple[ItemResult, ...] = ()
+        self.batch = _Batch((), [])
+        self.results: tuple[ItemResult, ...] = ()  #: of parts of prompts
         self.serial = 0  #: counts what was set to be its end; earlier ones are void
 
 
@@ -103,7 +126,7 @@ class TimedDevice:
     # ---- inside
 
     def _begin(self, lane: Lane) -> None:
-        lane.features, lane.results = self._compute(lane.queue[0])
+        lane.features, lane.results = self._compute(lane.queue[0], lane)
         lane.left_s = lane.whole_s = self.duration_s(lane.features)
         if self._layout and lane.features.prompts and _completes_a_block(lane.queue[0], self._layout.block_size):
             lane.told.extend(self._layout.layers_to_tell())
@@ -163,11 +186,12 @@ class TimedDevice:
         plan, took_s = lane.queue.popleft(), self._env.time.now - lane.began_at
         self.num_steps += 1
         self._record(StepRecord(self.process.name, lane.began_at, took_s, lane.features, lane.number))
-        done = StepDone(StepResult(plan.step_id, lane.results, took_s, lane.features.decodes))
+        decoded, num_context = (lane.batch.tokens, lane.batch.num_context) if plan.decodes else ((), 0)
+        result = StepResult(plan.step_id, lane.results, took_s, lane.features.decodes, decoded, num_context)
         if lane.queue:
             self._begin(lane)
         self._set_ends()
-        self._report(done)
+        self._report(StepDone(result))
 
     def _report(self, event: StepAdvanced | StepDone) -> None:
         if self._notice_s:
@@ -175,7 +199,7 @@ class TimedDevice:
         else:
             self.process.report(event)
 
-    def _compute(self, plan: StepPlan) -> tuple[Features, tuple[ItemResult, ...]]:
+    def _compute(self, plan: StepPlan, lane: Lane) -> tuple[Features, tuple[ItemResult, ...]]:
         sequences = self._sequences
         for seq_id in plan.dropped:
             sequences.pop(seq_id, None)
@@ -186,17 +210,27 @@ class TimedDevice:
         attention = 0.0
         for item in plan.items:
             sequence, start, count = sequences[item.seq_id], item.start, item.num_tokens
+            sequence.num_computed = start + count
+            results.append(_prompt_result(sequence, item))
             if count == 1 and start >= sequence.first_decoded:
-                context += start
-                results.append(sequence.decoded)
+                context += start + 1
                 continue
             prompts += 1
             tokens += count
             attention += count * (start + count / 2)
             rows += item.num_samples
-            results.append(_prompt_result(sequence, item))
-        decodes = len(results) - prompts
-        return Features(tokens, attention, prompts, decodes, context + decodes, rows + decodes), tuple(results)
+        decodes = len(results) - prompts + len(plan.decodes)
+        if plan.decodes:
+            context += self._decode(lane, plan.decodes)
+        return Features(tokens, attention, prompts, decodes, context, rows + decodes), tuple(results)
+
+    def _decode(self, lane: Lane, seq_ids: tuple[int, ...]) -> int:
+        """One token of each; returns how many positions they have after it, all together."""
+        if seq_ids is not lane.batch.seq_ids:
+            lane.batch.end()
+            lane.batch = _Batch(seq_ids, [self._sequences[seq_id] for seq_id in seq_ids])
+        lane.batch.step()
+        return lane.batch.num_context
 
 
 def _prompt_result(sequence: _Sequence, item: StepItem) -> ItemResult:

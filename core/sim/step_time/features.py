@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from baton.core.executor.steps import StepItem
+from baton.core.executor.steps import StepPlan
 
 
 class StepKind(enum.StrEnum):
@@ -43,14 +42,14 @@ class Features(NamedTuple):
         return StepKind.MIXED if self.decodes else StepKind.PREFILL
 
 
-def features_of(items: Sequence[StepItem], num_decodes: int) -> Features:
-    """Of a plan's items, the first `num_decodes` of which decode."""
-    decodes, prompts = items[:num_decodes], items[num_decodes:]
+def features_of(plan: StepPlan) -> Features:
+    """Of a step as it was planned."""
+    prompts, num_decodes = plan.items, len(plan.decodes)
     return Features(
         tokens=sum([item.num_tokens for item in prompts]),
         attention=sum([item.num_tokens * (item.start + item.num_tokens / 2) for item in prompts]),
         prompts=len(prompts),
-        decodes=len(decodes),
-        context=sum([item.start for item in decodes]) + len(decodes),
-        rows=len(decodes) + sum([item.num_samples for item in prompts]),
+        decodes=num_decodes,
+        context=plan.num_context,
+        rows=num_decodes + sum([item.num_samples for item in prompts]),
     )

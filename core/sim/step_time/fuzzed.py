@@ -17,7 +17,7 @@ class StepTime(NamedTuple):
 
     def of(self, plan: StepPlan, uniform: float) -> float:
         """Duration of this plan; `uniform` in [0, 1) draws the noise."""
-        num_decodes = 0
+        num_decodes = len(plan.decodes)
         num_tokens = 0
         for item in plan.items:
             if item.num_tokens == 1:

@@ -1,4 +1,4 @@
-"""One step's work as flat arrays: every token of every item in one row each, in the order of the plan."""
+"""One step as flat arrays: a row for each decode, then one for every token of every item, in the order of the plan."""
 
 from __future__ import annotations
 
@@ -33,14 +33,22 @@ class Batch(NamedTuple):
     item_rows: list[int]  #: the first row of each item
 
 
-def build_batch(items: tuple[StepItem, ...], sequences: list[DeviceSequence], block_size: int) -> Batch:
-    """`sequences[i]` is the sequence of `items[i]`, its block table already extended."""
-    tokens, positions, slots = [], [], []
+def build_batch(
+    decoding: list[DeviceSequence], items: tuple[StepItem, ...], sequences: list[DeviceSequence], block_size: int
+) -> Batch:
+    """Each of `decoding` computes the last token that it knows; `sequences[i]` is the sequence of `items[i]`. Block
+    tables are extended already."""
+    row = len(decoding)
+    tokens = [sequence.tokens[-1] for sequence in decoding]
+    positions = [len(sequence.tokens) - 1 for sequence in decoding]
+    slots = [
+        sequence.blocks[position // block_size] * block_size + position % block_size
+        for sequence, position in zip(decoding, positions, strict=True)
+    ]
     chunks: list[Chunk] = []
-    decodes: list[tuple[int, int, DeviceSequence]] = []
-    sample_rows = []
+    decodes = [(index, len(sequence.tokens), sequence) for index, sequence in enumerate(decoding)]
+    sample_rows = list(range(row))
     item_rows = []
-    row = 0
     for item, sequence in zip(items, sequences, strict=True):
         end = item.start + item.num_tokens
         if item.num_tokens == 1:

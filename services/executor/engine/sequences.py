@@ -7,7 +7,7 @@ from threading import Lock
 
 import numpy as np
 
-from baton.core.executor.steps import NewSequence, StepItem, StepPlan
+from baton.core.executor.steps import NewBlocks, NewSequence, StepItem, StepPlan
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import PlanRejected
 from baton.services.executor.engine.grammar_masks import GrammarMasks, SequenceGrammar
@@ -68,8 +68,8 @@ class SequenceTable:
     def __getitem__(self, seq_id: int) -> DeviceSequence:
         return self._by_id[seq_id]
 
-    def apply(self, plan: StepPlan) -> list[DeviceSequence]:
-        """Drop, add and extend as the plan says; the sequences of its items, in the plan's order.
+    def apply(self, plan: StepPlan) -> tuple[list[DeviceSequence], list[DeviceSequence]]:
+        """Drop, add and extend as the plan says; the sequences that decode and those of its items, in the plan's order.
 
         Begins to find the token masks that the plan's samples need.
         """
@@ -77,7 +77,9 @@ class SequenceTable:
         with self._lock:
             return self._apply(plan, added)
 
-    def _apply(self, plan: StepPlan, added: dict[int, DeviceSequence]) -> list[DeviceSequence]:
+    def _apply(
+        self, plan: StepPlan, added: dict[int, DeviceSequence]
+    ) -> tuple[list[DeviceSequence], list[DeviceSequence]]:
         self._check(plan, added)
         for seq_id in plan.dropped:
             del self._by_id[seq_id]
@@ -87,14 +89,16 @@ class SequenceTable:
                 sequence.grammar = self.masks.follow(
                     sequence.sampling.grammar, sequence.tokens, sequence.num_prompt_tokens
                 )
-        sequences = []
-        for item in plan.items:
-            sequence = self._by_id[item.seq_id]
-            sequence.blocks.frombytes(item.new_block_ids)
-            sequences.append(sequence)
-            if item.num_samples and sequence.grammar is not None:
+        decoding = [self._by_id[seq_id] for seq_id in plan.decodes]
+        sequences = [self._by_id[item.seq_id] for item in plan.items]
+        extended: list[NewBlocks | StepItem] = [*plan.new_blocks, *plan.items]
+        for each in extended:
+            self._by_id[each.seq_id].blocks.frombytes(each.new_block_ids)
+        sampling = [sequence for item, sequence in zip(plan.items, sequences, strict=True) if item.num_samples]
+        for sequence in (*decoding, *sampling):
+            if sequence.grammar is not None:
                 sequence.grammar.look_ahead()
-        return sequences
+        return decoding, sequences
 
     def _check(self, plan: StepPlan, added: dict[int, DeviceSequence]) -> None:
         dropped = set(plan.dropped)
@@ -113,26 +117,44 @@ class SequenceTable:
                 raise PlanRejected(f"step {plan.step_id} copies a block outside [0, {self._num_blocks})")
             if not 0 < copy.num_slots <= self._block_size:
                 raise PlanRejected(f"step {plan.step_id} copies {copy.num_slots} slots")
-        named: set[int] = set()
+        names = [*plan.decodes, *[item.seq_id for item in plan.items]]
+        known: dict[int, DeviceSequence] = {}
+        for seq_id in names:
+            named = added.get(seq_id)
+            if named is None and seq_id not in dropped:
+                named = self._by_id.get(seq_id)
+            if named is None or seq_id in known:
+                raise PlanRejected(f"step {plan.step_id} names sequence {seq_id}, unknown or named twice")
+            known[seq_id] = named
         for item in plan.items:
-            known = added.get(item.seq_id)
-            if known is None and item.seq_id not in dropped:
-                known = self._by_id.get(item.seq_id)
-            if known is None or item.seq_id in named:
-                raise PlanRejected(f"step {plan.step_id} names sequence {item.seq_id}, unknown or named twice")
-            named.add(item.seq_id)
-            self._check_item(item, known)
+            self._check_item(item, known[item.seq_id])
+        self._check_decodes(plan, known)
+
+    def _check_decodes(self, plan: StepPlan, known: dict[int, DeviceSequence]) -> None:
+        new_blocks = {new.seq_id: new.new_block_ids for new in plan.new_blocks}
+        if not new_blocks.keys() <= set(plan.decodes) or len(new_blocks) < len(plan.new_blocks):
+            raise PlanRejected(f"step {plan.step_id} extends a sequence that does not decode, or one twice")
+        if sum([len(known[seq_id].tokens) for seq_id in plan.decodes]) != plan.num_context:
+            raise PlanRejected(f"step {plan.step_id} decodes to {plan.num_context} positions, others are known")
+        for seq_id in plan.decodes:
+            sequence = known[seq_id]
+            if not len(sequence.tokens):
+                raise PlanRejected(f"sequence {seq_id}: decoding after no token")
+            self._check_fits(seq_id, len(sequence.tokens), new_blocks.get(seq_id, b""), sequence)
 
     def _check_item(self, item: StepItem, sequence: DeviceSequence) -> None:
         end = item.start + item.num_tokens
-        new_blocks = unpack_int32(item.new_block_ids) if item.new_block_ids else ()
         if item.num_tokens < 1 or item.start < 0 or end > len(sequence.tokens):
             raise PlanRejected(f"sequence {item.seq_id}: [{item.start}, {end}) of {len(sequence.tokens)} tokens")
         if item.num_samples and end != len(sequence.tokens):
             raise PlanRejected(f"sequence {item.seq_id}: sampling at {end} of {len(sequence.tokens)} known tokens")
         if item.num_scores and not 0 < item.num_scores <= min(end, sequence.num_prompt_tokens - 1) - item.start:
             raise PlanRejected(f"sequence {item.seq_id}: {item.num_scores} scores of tokens after {item.start}")
+        self._check_fits(item.seq_id, end, item.new_block_ids, sequence)
+
+    def _check_fits(self, seq_id: int, end: int, new_block_ids: bytes, sequence: DeviceSequence) -> None:
+        new_blocks = unpack_int32(new_block_ids) if new_block_ids else ()
         if len(new_blocks) and not 0 <= min(new_blocks) <= max(new_blocks) < self._num_blocks:
-            raise PlanRejected(f"sequence {item.seq_id}: a block outside [0, {self._num_blocks})")
+            raise PlanRejected(f"sequence {seq_id}: a block outside [0, {self._num_blocks})")
         if (len(sequence.blocks) + len(new_blocks)) * self._block_size < end:
-            raise PlanRejected(f"sequence {item.seq_id}: {end} tokens do not fit its block table")
+            raise PlanRejected(f"sequence {seq_id}: {end} tokens do not fit its block table")

@@ -110,7 +110,7 @@ def test_c15_a_rest_goes_with_the_next_prompt_that_comes():
     rig.state.gate.gap_s = 0.2
     add(rig, 12, 16)
     assert answer(rig) == "P"
-    assert len(rig.state.steps[0].plan.items) == 2
+    assert len(rig.rows(rig.state.steps[0].plan)) == 2
 
 
 def test_c15_nothing_is_held_while_the_time_between_tokens_is_within_its_target():

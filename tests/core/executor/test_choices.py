@@ -38,7 +38,7 @@ def hand_over(rig, number: int, tokens: tuple[SampledToken, ...]):
 def test_g7_three_choices_are_one_prefill_and_three_first_tokens():
     rig = prefiller()
     out = send_to(rig, 1, work(prompt(10), num_choices=3))
-    assert [(item.num_tokens, item.num_samples) for item in only(out, Launch)[0].plan.items] == [(10, 3)]
+    assert [(item.num_tokens, item.num_samples) for item in rig.rows(only(out, Launch)[0].plan)] == [(10, 3)]
     out = rig.step_done()
     assert [token.choice for token in the(out, m.Sealed).first_tokens] == [0, 1, 2]
     assert len(only(out, Post)) == 1
@@ -52,11 +52,11 @@ def test_g7_the_full_blocks_are_shared_and_the_partial_one_is_copied():
     assert rig.books()["slots_used"] == 3
     out = hand_over(rig, 1, first_tokens(5, 6, 7))
     plan = only(out, Launch)[0].plan
-    tables = [memoryview(item.new_block_ids).cast("i").tolist() for item in plan.items]
+    tables = [memoryview(item.new_block_ids).cast("i").tolist() for item in rig.rows(plan)]
     assert [table[:2] for table in tables] == [tables[0][:2]] * 3
     assert plan.copies == (CopyBlock(tables[0][2], tables[1][2], 2), CopyBlock(tables[0][2], tables[2][2], 2))
     assert [rig.state.memory.pool.ref_count(block) for block in tables[0]] == [3, 3, 1, 1]
-    assert [item.start for item in plan.items] == [10, 10, 10]
+    assert [item.start for item in rig.rows(plan)] == [10, 10, 10]
 
 
 def test_g7_a_prompt_that_ends_with_a_block_needs_no_copy():
@@ -140,10 +140,10 @@ def test_g7_a_resumed_choice_keeps_its_index():
 def test_g7_only_the_first_sequence_computes_the_prompt():
     rig = unified()
     rig.run(1, work(prompt(10), num_choices=3, max_tokens=3))
-    assert sum(item.num_tokens for item in rig.steps[0].items) == 10
+    assert sum(item.num_tokens for item in rig.rows(rig.steps[0])) == 10
     assert len(rig.steps) == 1  # its siblings have no token yet
     out = rig.step_done()
-    assert [len(launch.plan.items) for launch in only(out, Launch)] == [3, 3]
+    assert [len(rig.rows(launch.plan)) for launch in only(out, Launch)] == [3, 3]
 
 
 def test_a_writer_keeps_going_when_some_choices_end_at_the_first_token():

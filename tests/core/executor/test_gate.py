@@ -44,11 +44,11 @@ def test_c10_without_hold_and_protection_steps_are_exactly_those_of_a_plain_pref
         for _ in range(len(rig.steps) - len(planned)):
             planned.append(plain.plan())
             plan = rig.steps[len(planned) - 1]
-            assert [Item(i.seq_id, i.start, i.num_tokens, i.num_samples == 1) for i in plan.items] == planned[-1]
+            assert [Item(i.seq_id, i.start, i.num_tokens, i.num_samples == 1) for i in rig.rows(plan)] == planned[-1]
 
     def answer() -> None:
         if planned:
-            plain.done(planned.popleft(), {item.seq_id: next_token(item, 0) for item in rig.steps[0].items})
+            plain.done(planned.popleft(), {item.seq_id: next_token(item, 0) for item in rig.rows(rig.steps[0])})
             rig.step_done()
             check()
 
@@ -235,7 +235,7 @@ def test_c8_fires_when_demand_has_not_grown_for_the_stall_time():
     add(rig, 4, 4)
     assert done_after(rig, 0.04) == "D"
     assert done_after(rig, 0.02) == "P"
-    assert len(rig.steps[0].items) == 2
+    assert len(rig.rows(rig.steps[0])) == 2
     assert count(rig, "fires_stall") == 1
 
 
@@ -277,7 +277,7 @@ def test_c17_an_overdue_prompt_that_the_plan_does_not_admit_switches_the_policy_
     assert count(rig, "walks") == before  # and costs no plan in each turn
     rig.now += 0.25
     assert kinds(rig, 2) == "DP"
-    assert [item.seq_id for item in rig.state.steps[0].plan.items] != [seq_id]
+    assert [item.seq_id for item in rig.rows(rig.state.steps[0].plan)] != [seq_id]
 
 
 def test_c13_an_aborted_prompt_leaves_under_protection_and_its_blocks_are_free():

@@ -51,7 +51,7 @@ def test_h2_a_chunk_without_a_receiver_does_not_hold_prefill_back():
     rig.prefill(3, work(prompt(8, 3)))
     out = rig.step_done()
     assert only(out, Post, Launch) == [like(Launch)]
-    assert rig.sequence_of(1).outputs
+    assert rig.sequence_of(1).group.first_tokens
 
 
 def test_h2_a_chunk_behind_a_full_window_does_not_hold_prefill_back():
@@ -121,7 +121,7 @@ def test_parked_tokens_hold_back_no_prompt_for_which_a_decode_executor_holds_blo
     rig.prefill(3, work(prompt(8, 3)))
     assert not rig.steps
     rig.hear(D, m.Receive(3, AttemptId(3, 0), 0, packed([1, 2]), 1 << 40))
-    assert [item.num_tokens for plan in rig.steps for item in plan.items] == [8]
+    assert [item.num_tokens for plan in rig.steps for item in rig.rows(plan)] == [8]
     rig.step_done()
     assert not rig.steps  # 2 still waits
 

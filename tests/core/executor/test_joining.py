@@ -42,7 +42,7 @@ def sizes(rig: ExecutorRig, count: int) -> list[int]:
     """Sequences in each of the next decode steps, the one with the device first."""
     found = []
     for _ in range(count):
-        found.append(len(rig.state.steps[-1].plan.items))
+        found.append(len(rig.rows(rig.state.steps[-1].plan)))
         rig.now += 0.01
         rig.step_done()
     return found
@@ -54,7 +54,7 @@ def test_w10_at_most_an_eighth_of_the_batch_is_new_in_a_step():
     while rig.state.joining.waiting:
         rig.step_done()
     rig.step_done()
-    assert len(rig.state.steps[-1].plan.items) == 16
+    assert len(rig.rows(rig.state.steps[-1].plan)) == 16
     land(rig, *range(1, 7))
     assert sizes(rig, 5) == [16, 18, 20, 22, 22]
 
@@ -167,7 +167,7 @@ def test_w10_joins_a_step_are_within_the_bounds_and_everybody_is_in_by_then(data
     def look() -> None:
         nonlocal num_launched
         for step in [step for step in rig.state.steps if step.plan.step_id > num_launched]:
-            batch = {item.seq_id for item in step.plan.items}
+            batch = {item.seq_id for item in rig.rows(step.plan)}
             new = batch - seen
             kept = [num_launched - landed_before[seq_id] for seq_id in new]
             assert max(kept, default=0) <= max_steps

@@ -22,7 +22,7 @@ def test_r2_a_prompt_is_computed_beside_decodes_in_what_they_leave_of_the_budget
     landed(rig, 1, work(prompt(8, 1)))
     rig.run(2, work(prompt(40, 2)))
     rig.step_done()
-    items = rig.steps[0].items
+    items = rig.rows(rig.steps[0])
     assert [(item.num_tokens, item.num_samples) for item in items] == [(1, 1), (15, 0)]
     out = rig.finish_steps()
     assert len(tokens_told(out, 2)) == 8
@@ -50,7 +50,7 @@ def test_r2_what_was_computed_here_is_found_by_the_next_turn():
     assert published[: len(first.hashes)] == first.hashes
     told = tokens_told(out, 1)
     rig.run(2, work([*prompt(40, 1), *told, *prompt(6, 2)]))
-    assert [(item.start, item.num_tokens) for item in rig.steps[0].items] == [(40, 10)]
+    assert [(item.start, item.num_tokens) for item in rig.rows(rig.steps[0])] == [(40, 10)]
 
 
 def test_r2_and_g7_choices_of_a_prompt_that_is_computed_here():

@@ -50,6 +50,19 @@ def test_a_token_after_a_record_that_is_unsent_goes_with_it():
     assert list(message.tokens) == [(1, 0, 1, 1, 72)]
 
 
+def test_rows_may_be_added_to_as_long_as_nothing_else_is_unsent():
+    outbox = Outbox()
+    rows = outbox.rows(R)
+    assert rows == []
+    rows += (1, 0, 0, 4, 70)
+    say(outbox, R, A, 0, 5, 71, finish="length")
+    assert outbox.rows(R) is None
+    (message,) = messages(outbox.flush(R), m.Records)
+    assert list(message.tokens) == [(1, 0, 0, 4, 70)]
+    assert message.records == (record(A, 5, 71, finish="length"),)
+    assert outbox.rows(R) == []
+
+
 def test_what_is_said_again_takes_the_place_of_the_rows_of_its_choice():
     outbox = Outbox()
     for choice in (0, 1):

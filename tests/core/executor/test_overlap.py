@@ -45,8 +45,8 @@ def decoding(max_tokens: int = 40, **knobs: Any) -> ExecutorRig:
 def test_o8_steps_of_prompts_and_of_decodes_are_apart_each_within_the_budget() -> None:
     rig = decoding(token_budget=16, long_prefill_tokens=16)
     rig.run(2, work(prompt(40, 2)))
-    assert [[item.num_tokens for item in plan.items] for plan in in_lane(rig, PREFILL_LANE)] == [[16], [16]]
-    assert [[item.num_tokens for item in plan.items] for plan in in_lane(rig, MAIN_LANE)] == [[1], [1]]
+    assert [[item.num_tokens for item in rig.rows(plan)] for plan in in_lane(rig, PREFILL_LANE)] == [[16], [16]]
+    assert [[item.num_tokens for item in rig.rows(plan)] for plan in in_lane(rig, MAIN_LANE)] == [[1], [1]]
 
 
 def test_o8_decodes_go_on_while_a_prompt_is_computed() -> None:
@@ -122,7 +122,7 @@ def test_c21_a_wholly_cached_prompt_is_copied_in_its_own_lane() -> None:
     rig.run(2, work(prompt(8, 1)))
     plan = in_lane(rig, PREFILL_LANE)[0]
     assert len(plan.copies) == 1
-    assert [(item.start, item.num_tokens) for item in plan.items] == [(7, 1)]
+    assert [(item.start, item.num_tokens) for item in rig.rows(plan)] == [(7, 1)]
 
 
 @pytest.mark.parametrize("lane", [MAIN_LANE, PREFILL_LANE])
@@ -156,7 +156,7 @@ def test_c27_a_result_that_is_not_what_its_plan_asked_is_a_broken_step(lane: int
     rig = decoding()
     rig.run(2, work(prompt(8, 2)))
     plan = in_lane(rig, lane)[0]
-    wrong = rig.answer(StepPlan(plan.step_id, (), (), (), (StepItem(9, 0, 1, 0, b""),), lane))
+    wrong = rig.answer(StepPlan(plan.step_id, (), (), (), (StepItem(9, 0, 1, 0, b""),), lane=lane))
     assert only(rig.do(StepDone(wrong)), Exit) == [like(Exit, code=EXIT_STEP_FAILED)]
 
 
@@ -210,9 +210,7 @@ def draw_work(data: st.DataObject) -> m.Work:
 
 def can_run(rig: ExecutorRig, item: m.Work) -> bool:
     memory = rig.state.memory
-    return (
-        memory.outstanding_blocks >= rig.demand(item).decode_blocks and memory.outstanding_slots >= item.num_choices
-    )
+    return memory.outstanding_blocks >= rig.demand(item).decode_blocks and memory.outstanding_slots >= item.num_choices
 
 
 @settings(deadline=None)

@@ -14,7 +14,7 @@ from tests.support.machines import KEY, SCHEDULER, P, decoder, packed, prompt, s
 
 def started_at(rig) -> int:
     """Position at which the newest launched prompt begins to be computed."""
-    return rig.steps[-1].items[-1].start
+    return rig.rows(rig.steps[-1])[-1].start
 
 
 def test_g3_a_block_is_published_when_its_last_slot_is_computed_not_when_it_is_allocated():
@@ -39,9 +39,9 @@ def test_sch_04_a_block_whose_step_is_not_done_is_not_found():
     rig = unified()
     rig.run(1, work(prompt(16, 1)))
     rig.run(2, work(prompt(16, 1)))
-    assert [item.start for plan in rig.steps for item in plan.items if item.num_tokens > 1] == [0]
+    assert [item.start for plan in rig.steps for item in rig.rows(plan) if item.num_tokens > 1] == [0]
     rig.step_done()
-    assert rig.steps[-1].items[-1].start in (0, 12, 16)
+    assert rig.rows(rig.steps[-1])[-1].start in (0, 12, 16)
 
 
 def test_sch_04_requests_with_one_prefix_in_one_step_each_compute_it():
@@ -50,7 +50,7 @@ def test_sch_04_requests_with_one_prefix_in_one_step_each_compute_it():
     for number in range(1, 4):
         rig.run(number, work(prompt(16, 1)))
     rig.step_done()
-    assert [item.start for item in rig.steps[0].items if item.num_tokens > 1] == [0, 0, 0]
+    assert [item.start for item in rig.rows(rig.steps[0]) if item.num_tokens > 1] == [0, 0, 0]
     rig.finish_steps()
     assert rig.core.gauges()["blocks_free"] == 64
 

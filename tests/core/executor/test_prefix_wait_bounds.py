@@ -46,7 +46,7 @@ def test_p1_blocks_are_published_and_used_up_to_the_last_saved_state():
     assert published == work(prompt(15)).hashes[:32]
     rig.finish_steps()
     rig.run(2, work([*prompt(8), 5]))
-    assert rig.steps[0].items[0].start == 8
+    assert rig.rows(rig.steps[0])[0].start == 8
     rig.finish_steps()
     rig.run(3, work(prompt(8)))  # wholly cached, but its last token needs the state before it
-    assert (rig.steps[0].items[0].start, rig.steps[0].items[0].num_tokens) == (0, 8)
+    assert (rig.rows(rig.steps[0])[0].start, rig.rows(rig.steps[0])[0].num_tokens) == (0, 8)

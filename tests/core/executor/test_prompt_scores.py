@@ -51,7 +51,7 @@ def test_nobody_gets_scores_that_did_not_ask():
     rig = unified()
     rig.run(1, scored(10))
     rig.run(2, work(prompt(10, 2)))
-    assert [item.num_scores for plan in rig.steps for item in plan.items] == [9, 0]
+    assert [item.num_scores for plan in rig.steps for item in rig.rows(plan)] == [9, 0]
     assert [told[0].request_id for told in scores_told(rig.finish_steps())] == [1]
 
 
@@ -62,12 +62,12 @@ def test_a_scored_prompt_takes_over_no_cached_blocks_and_says_so(num_tokens):
     rig.run(1, scored(num_tokens, max_tokens=2))
     rig.finish_steps()
     rig.run(2, scored(num_tokens, max_tokens=2))
-    assert rig.steps[0].items[-1].start == 0
+    assert rig.rows(rig.steps[0])[-1].start == 0
     out = rig.finish_steps()
     assert scores_told(out) == [(AttemptId(2, 0), 0, 0, scores_of(1, num_tokens - 1))]
     assert next(r.num_cached_tokens for message in messages(out, m.Records) for r in message.records) == 0
     rig.run(3, work(prompt(num_tokens), max_tokens=2))
-    assert rig.steps[0].items[-1].start > 0  # what it computed is found by others
+    assert rig.rows(rig.steps[0])[-1].start > 0  # what it computed is found by others
     rig.finish_steps()
     assert rig.books()["blocks_free"] == before
 
@@ -88,7 +88,7 @@ def test_an_attempt_that_carries_on_takes_over_cached_blocks_and_has_no_scores(f
     rig.run(1, work(prompt(13), max_tokens=5))
     rig.finish_steps()
     rig.run(2, scored(13, max_tokens=5, **fields))
-    assert rig.steps[0].items[-1].start == 12
+    assert rig.rows(rig.steps[0])[-1].start == 12
     assert scores_told(rig.finish_steps()) == []
 
 

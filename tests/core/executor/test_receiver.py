@@ -31,7 +31,7 @@ def test_h9_it_activates_with_the_last_chunk_without_a_word_of_the_scheduler():
         assert only(rig.hear(P, message), Launch) == []
     out = rig.hear(P, m.Sealed(1, 3, sampled(7)))
     step = only(out, Launch)[0].plan
-    assert (step.items[0].start, step.items[0].num_tokens) == (12, 1)
+    assert (rig.rows(step)[0].start, rig.rows(step)[0].num_tokens) == (12, 1)
     assert tokens_told(out, 1) == [7]
 
 

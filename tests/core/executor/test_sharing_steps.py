@@ -39,7 +39,7 @@ def come(rig: ExecutorRig, costs: tuple[float, float], *lengths: int) -> list[li
     while rig.steps:
         rig.step_done(duration_s=costs[0] + costs[1] * rig.steps[0].num_tokens)
         if rig.steps:
-            steps.append([item.num_tokens for item in rig.steps[0].items])
+            steps.append([item.num_tokens for item in rig.rows(rig.steps[0])])
     return steps
 
 
@@ -75,7 +75,7 @@ def test_c15_an_executor_that_decodes_fills_its_steps():
     for number in range(3):
         rig.run(number, work(prompt(100, number + 2), max_tokens=1))
     rig.step_done()
-    assert [item.num_tokens for item in rig.steps[0].items] == [100, 100, 100]
+    assert [item.num_tokens for item in rig.rows(rig.steps[0])] == [100, 100, 100]
 
 
 def test_c15_why_a_step_was_closed_to_others_is_counted():
@@ -112,7 +112,7 @@ def test_c15_what_parked_prompts_hold_back_waits_for_no_step_and_does_not_count(
         rig.prefill(number, work(prompt(4, number)))
     rig.step_done(duration_s=short_s)
     assert rig.state.parked_tokens == 4
-    assert [item.num_tokens for item in rig.steps[0].items] == second
+    assert [item.num_tokens for item in rig.rows(rig.steps[0])] == second
 
 
 def test_c15_steps_that_are_all_alike_say_nothing_so_they_are_filled_until_they_differ():
@@ -143,7 +143,7 @@ def test_c15_a_closed_loop_of_equal_prompts_comes_to_steps_of_one_prompt():
             number += 1
             rig.prefill(number, work(prompt(256, number + 1), max_tokens=1))
         plan = rig.steps[0]
-        sizes.append(len(plan.items))
+        sizes.append(len(rig.rows(plan)))
         rig.step_done(duration_s=fixed_s + token_s * plan.num_tokens)
     assert max(sizes[:6]) > 1
     assert sizes[10:] == [1] * 30

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from baton.core.executor import tokens, walk
 from baton.core.executor.events import Drain, Exit, Launch, StepDone
-from baton.core.executor.steps import ItemResult, StepResult
+from baton.core.executor.steps import ItemResult, StepResult, TokenLogprobs
 from baton.core.ids import AttemptId
 from baton.core.layout import KvLayout
 from baton.core.wire import messages as m
@@ -32,9 +34,9 @@ from tests.support.plain_scheduler import Item, PlainScheduler
 from tests.support.snapshot import snapshot
 
 
-def shape(plan):
+def shape(rig, plan):
     """(sequence, start, tokens, samples) of each item."""
-    return [(item.seq_id, item.start, item.num_tokens, item.num_samples) for item in plan.items]
+    return [(item.seq_id, item.start, item.num_tokens, item.num_samples) for item in rig.rows(plan)]
 
 
 def test_c0_mixed_decodes_come_first_and_prompt_chunks_fill_the_same_budget():
@@ -42,9 +44,9 @@ def test_c0_mixed_decodes_come_first_and_prompt_chunks_fill_the_same_budget():
     rig.run(1, work(prompt(4, 1)))
     rig.run(2, work(prompt(40, 2)))
     rig.step_done()
-    assert shape(rig.steps[0]) == [(1, 4, 1, 1), (2, 0, 15, 0)]
+    assert shape(rig, rig.steps[0]) == [(1, 4, 1, 1), (2, 0, 15, 0)]
     rig.step_done()
-    assert shape(rig.steps[0]) == [(1, 5, 1, 1), (2, 15, 15, 0)]
+    assert shape(rig, rig.steps[0]) == [(1, 5, 1, 1), (2, 15, 15, 0)]
 
 
 def with_room_to_grow(**knobs):
@@ -74,7 +76,7 @@ def test_c1_and_c27_what_is_planned_is_what_the_device_reports(data):
     while rig.steps:
         plan = rig.steps[0]
         assert 0 < plan.num_tokens <= budget
-        assert len({item.seq_id for item in plan.items}) == len(plan.items)
+        assert len({item.seq_id for item in rig.rows(plan)}) == len(rig.rows(plan))
         computed += plan.num_tokens
         rig.step_done()
     whole = sum(one.num_tokens + one.sampling.max_tokens - 1 for one in asked.values())
@@ -100,6 +102,41 @@ def test_c27_and_o4_a_result_that_differs_from_its_plan_fails_the_requests_and_s
         the(out, Exit),
         says("router", m.AttemptFailed, id=AttemptId(1, 0)),
     ]
+
+
+@pytest.mark.parametrize("wrong", ["a token too few", "another position", "another's scores", "another's grammar"])
+def test_c27_and_o4_a_batch_that_was_not_decoded_as_planned_is_a_broken_step(wrong):
+    rig = unified(num_queued_steps=1)
+    rig.run(1, work(prompt(6)))
+    rig.run(2, work(prompt(6, 2)))
+    rig.step_done()
+    rig.step_done()
+    plan = rig.steps[0]
+    right = rig.answer(plan)
+    assert (plan.decodes, plan.num_context, right.num_context) == ((1, 2), 15, 15)
+    changed = {
+        "a token too few": {"decoded": right.decoded[:1]},
+        "another position": {"num_context": 14},
+        "another's scores": {"logprobs": ((plan.decodes[1] + 1, TokenLogprobs(-1.0, (), ())),)},
+        "another's grammar": {"grammar_failed": (plan.decodes[1] + 1,)},
+    }[wrong]
+    out = rig.do(StepDone(replace(right, **changed)))
+    assert len(only(out, m.AttemptFailed)) == 2
+    assert the(out, Exit)
+
+
+def test_a_batch_is_named_by_the_same_object_as_long_as_it_is_the_same():
+    rig = unified(num_queued_steps=2)
+    rig.run(1, work(prompt(6)))
+    rig.run(2, work(prompt(6, 2), max_tokens=4))
+    named = []
+    while rig.steps:
+        if rig.steps[0].decodes:
+            named.append(rig.steps[0].decodes)
+        rig.step_done()
+    pairs = list(pairwise(named))
+    assert {one == next_one for one, next_one in pairs} == {True, False}
+    assert all((one is next_one) == (one == next_one) for one, next_one in pairs)
 
 
 @given(st.data())
@@ -129,7 +166,7 @@ def test_c3_the_walk_goes_on_until_the_budget_is_spent_however_many_prompts_that
     rig.step_done()
     plan = rig.steps[0]
     assert plan.num_tokens == 16_384  # fill 1.0
-    assert len(plan.items) == 82
+    assert len(rig.rows(plan)) == 82
 
 
 def test_c4_a_turn_costs_no_more_with_many_waiting_than_with_few(monkeypatch):
@@ -179,7 +216,7 @@ def test_c5_aborted_and_loading_requests_are_no_demand():
     rig.run(3, work(prompt(16, 3)))
     rig.abort(2)
     rig.step_done()
-    assert [item.seq_id for item in rig.steps[0].items] == [1, 3]
+    assert [item.seq_id for item in rig.rows(rig.steps[0])] == [1, 3]
 
 
 def test_c6_and_c21_the_budget_is_charged_with_tokens_to_compute_never_with_cached_ones():
@@ -190,10 +227,10 @@ def test_c6_and_c21_the_budget_is_charged_with_tokens_to_compute_never_with_cach
         rig.run(number, work([*prompt(124), *prompt(8, number)], max_tokens=1))
     rig.steps.clear()
     plan = rig.core.state.steps[0].plan
-    assert shape(plan)[0][1:3] == (124, 8)
+    assert shape(rig, plan)[0][1:3] == (124, 8)
     rig.steps.append(plan)
     rig.step_done()
-    assert [(start, count) for _, start, count, _ in shape(rig.steps[0])] == [(124, 8)] * 3
+    assert [(start, count) for _, start, count, _ in shape(rig, rig.steps[0])] == [(124, 8)] * 3
 
 
 def test_c7_the_reason_that_ended_a_walk_is_counted():
@@ -212,7 +249,7 @@ def test_c21_of_1000_tokens_with_900_cached_100_are_computed_at_any_block_size(b
     rig.run(1, work(prompt(900), max_tokens=1, layout=layout))
     rig.finish_steps()
     rig.run(2, work(prompt(1000), max_tokens=1, layout=layout))
-    assert [(item.start, item.num_tokens) for item in rig.steps[0].items] == [(900, 100)]
+    assert [(item.start, item.num_tokens) for item in rig.rows(rig.steps[0])] == [(900, 100)]
 
 
 @pytest.mark.parametrize("block_size", [2, 4, 8, 32])
@@ -223,9 +260,9 @@ def test_c21_a_wholly_cached_prompt_computes_its_last_token_in_a_copy(block_size
     rig.finish_steps()
     rig.run(2, work(prompt(64), max_tokens=1, layout=layout))
     plan = rig.steps[0]
-    assert [(item.start, item.num_tokens, item.num_samples) for item in plan.items] == [(63, 1, 1)]
+    assert [(item.start, item.num_tokens, item.num_samples) for item in rig.rows(plan)] == [(63, 1, 1)]
     (copy,) = plan.copies
-    table = memoryview(plan.items[0].new_block_ids).cast("i").tolist()
+    table = memoryview(rig.rows(plan)[0].new_block_ids).cast("i").tolist()
     assert copy.num_slots == block_size - 1
     assert (copy.source != copy.destination, table[-1]) == (True, copy.destination)
 
@@ -236,7 +273,7 @@ def test_c21_without_a_free_block_for_the_copy_only_the_last_block_is_computed_a
     rig.finish_steps()
     rig.run(2, work(prompt(32), max_tokens=1))
     plan = rig.steps[0]
-    assert [(item.start, item.num_tokens) for item in plan.items] == [(28, 4)]
+    assert [(item.start, item.num_tokens) for item in rig.rows(plan)] == [(28, 4)]
     assert plan.copies == ()
     rig.finish_steps()
     assert rig.core.quiescent()
@@ -271,7 +308,7 @@ def test_c22_one_long_prompt_takes_no_more_of_a_step_than_its_cap():
     rig.run(2, work(prompt(40, 1)))
     rig.run(3, work(prompt(40, 2)))
     rig.step_done()
-    assert [count for _, _, count, _ in shape(rig.steps[0])] == [1, 10, 10]
+    assert [count for _, _, count, _ in shape(rig, rig.steps[0])] == [1, 10, 10]
 
 
 def test_c20_a_resumed_attempt_computes_prompt_and_what_it_had_generated():
@@ -279,7 +316,7 @@ def test_c20_a_resumed_attempt_computes_prompt_and_what_it_had_generated():
     asked = work([*prompt(10), 7, 8, 9], max_tokens=8, prior=3)
     assert rig.demand(asked).life_blocks == 5  # 10 + 8 - 1 positions, as for the first attempt
     rig.run(1, asked, attempt=1)
-    assert [(item.start, item.num_tokens) for item in rig.steps[0].items] == [(0, 13)]
+    assert [(item.start, item.num_tokens) for item in rig.rows(rig.steps[0])] == [(0, 13)]
 
 
 def test_c17_a_turn_without_demand_launches_nothing_and_counts_nothing():
@@ -304,7 +341,7 @@ def test_c10_mixed_steps_are_exactly_those_of_the_plain_scheduler(data):
         for _ in range(len(rig.steps) - len(planned)):
             planned.append(plain.plan())
             plan = rig.steps[len(planned) - 1]
-            got = [Item(number_of[i.seq_id], i.start, i.num_tokens, i.num_samples == 1) for i in plan.items]
+            got = [Item(number_of[i.seq_id], i.start, i.num_tokens, i.num_samples == 1) for i in rig.rows(plan)]
             assert got == planned[-1]
 
     for number in range(1, data.draw(st.integers(1, 8)) + 1):
@@ -328,7 +365,7 @@ def test_c10_mixed_steps_are_exactly_those_of_the_plain_scheduler(data):
 def answer_both(rig, plain: PlainScheduler, planned: deque[list[Item]]) -> None:
     if planned:
         plan = rig.steps[0]
-        plain.done(planned.popleft(), {item.seq_id: next_token(item, 0) for item in plan.items})
+        plain.done(planned.popleft(), {item.seq_id: next_token(item, 0) for item in rig.rows(plan)})
         rig.step_done()
 
 
@@ -341,6 +378,6 @@ def test_w4_the_order_of_the_queue_is_class_then_tenant_then_arrival():
         rig.hear(SCHEDULER, m.Prefill(AttemptId(number, 0), asked, order, 2, 60_000))
     order_of_launch = []
     while rig.steps:
-        order_of_launch.append(rig.steps[0].items[0].seq_id)
+        order_of_launch.append(rig.rows(rig.steps[0])[0].seq_id)
         rig.step_done()
     assert order_of_launch == [1, 3, 4, 2]

@@ -89,7 +89,7 @@ def test_w3_decode_steps_go_on_while_every_receive_is_held_back():
         rig.decode(number, work(prompt(10, number)), P)
     out = rig.finish_steps()
     assert len(only(out, m.Ended)) == 1
-    assert [len(launch.plan.items) for launch in only(out, Launch)] == [1, 1, 1]
+    assert [len(rig.rows(launch.plan)) for launch in only(out, Launch)] == [1, 1, 1]
 
 
 def test_w5_a_request_larger_than_the_window_goes_piece_by_piece():

@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from baton.core.executor.events import StepDone, StepFailed
-from baton.core.executor.steps import CopyBlock, NewSequence, StepItem, StepPlan
+from baton.core.executor.steps import CopyBlock, NewBlocks, NewSequence, StepItem, StepPlan
 from baton.core.ids import Role
 from baton.core.sim import token_model
 from baton.core.sim.env import Violation
@@ -56,7 +56,7 @@ def bench() -> Bench:
 
 def results(bench: Bench) -> list[list[int]]:
     done = [event.result for event in bench.heard["unified0/1"] if isinstance(event, StepDone)]
-    return [[token.token for item in result.items for token in item.sampled] for result in done]
+    return [[*result.decoded, *[token.token for item in result.items for token in item.sampled]] for result in done]
 
 
 def reference(count: int) -> list[int]:
@@ -73,7 +73,7 @@ def test_chunks_and_decodes_give_the_tokens_of_the_model(bench: Bench, cut: int)
     launch(bench, StepPlan(1, (), (new(1),), (), (StepItem(1, 0, cut, 0, pack(blocks[:used])),)))
     launch(bench, StepPlan(2, (), (), (), (StepItem(1, cut, 11 - cut, 1, pack(blocks[used:])),)))
     for step in range(4):
-        launch(bench, StepPlan(3 + step, (), (), (), (StepItem(1, 11 + step, 1, 1, b""),)))
+        launch(bench, StepPlan(3 + step, (), (), (), (), (1,), (), 12 + step))
     assert [token for tokens in results(bench) for token in tokens] == reference(5)
 
 
@@ -103,29 +103,32 @@ def test_a_prefix_that_memory_does_not_hold_is_a_violation(bench: Bench) -> None
     launch(bench, StepPlan(1, (), (new(1),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
     bench.device.memory.poison(1, 2, 3, "a test")
     with pytest.raises(Violation, match="reads what it should"):
-        launch(bench, StepPlan(2, (), (), (), (StepItem(1, 10, 1, 1, b""),)))
+        launch(bench, StepPlan(2, (), (), (), (), (1,), (), 11))
 
 
 def test_without_the_strict_check_a_wrong_prefix_still_gives_a_wrong_token(bench: Bench) -> None:
     bench.device._model = bench.device._model._replace(strict=False)
     launch(bench, StepPlan(1, (), (new(1),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
     bench.device.memory.poison(0, 2, 3, "a test")
-    launch(bench, StepPlan(2, (), (), (), (StepItem(1, 10, 1, 1, b""),)))
+    launch(bench, StepPlan(2, (), (), (), (), (1,), (), 11))
     assert results(bench)[1] != reference(1)
 
 
 def test_a_block_that_is_reused_while_an_older_step_needs_it_breaks_that_step(bench: Bench) -> None:
     launch(bench, StepPlan(1, (), (new(1),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
-    bench.device.launch(StepPlan(2, (), (), (), (StepItem(1, 10, 1, 1, b""),)))
+    bench.device.launch(StepPlan(2, (), (), (), (), (1,), (), 11))
     bench.device.launch(StepPlan(3, (1,), (new(2, [9] * 11),), (), (StepItem(2, 0, 4, 0, pack([1])),)))
     with pytest.raises(Violation, match="reads what it should"):
         bench.run()
 
 
-def test_a_copied_partial_block_continues_like_the_original(bench: Bench) -> None:
+@pytest.mark.parametrize("decodes", [True, False])
+def test_a_copied_partial_block_continues_like_the_original(bench: Bench, decodes: bool) -> None:
     launch(bench, StepPlan(1, (), (new(1),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
-    plan = StepPlan(2, (1,), (new(2),), (CopyBlock(2, 6, 2),), (StepItem(2, 10, 1, 1, pack([0, 1, 6])),))
-    launch(bench, plan)
+    copy, blocks = CopyBlock(2, 6, 2), pack([0, 1, 6])
+    as_item = StepPlan(2, (1,), (new(2),), (copy,), (StepItem(2, 10, 1, 1, blocks),))
+    as_decode = StepPlan(2, (1,), (new(2),), (copy,), (), (2,), (NewBlocks(2, blocks),), 11)
+    launch(bench, as_decode if decodes else as_item)
     assert results(bench)[1] == reference(1)
 
 
@@ -146,6 +149,11 @@ def test_a_third_step_in_the_queue_is_a_violation(bench: Bench) -> None:
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 0, pack([8])),)),
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 0, pack([0]), 5),)),
         StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 11, 1, pack([0, 1, 2]), 11),)),
+        StepPlan(2, (), (), (), (), (9,)),
+        StepPlan(2, (), (new(3),), (), (), (3,), (NewBlocks(3, pack([0, 1, 2])),), 12),
+        StepPlan(2, (), (new(3),), (), (), (3,), (NewBlocks(3, pack([0, 1])),), 11),
+        StepPlan(2, (), (new(3),), (), (StepItem(3, 0, 4, 0, pack([0])),), (), (NewBlocks(3, pack([1])),)),
+        StepPlan(2, (), (new(3, [5]),), (), (), (3, 3), (NewBlocks(3, pack([0])),), 2),
     ],
 )
 def test_a_plan_that_names_what_is_not_there_is_a_violation(bench: Bench, plan: StepPlan) -> None:

@@ -28,7 +28,7 @@ def prompt(
 ) -> StepPlan:
     """A step of a whole new prompt, 11 tokens in blocks of 4."""
     new = NewSequence(seq_id, pack(PROMPT), len(PROMPT), SamplingParams(max_tokens=9), 0)
-    return StepPlan(step, (), (new,), copies, (StepItem(seq_id, 0, len(PROMPT), 1, pack(blocks)),), lane)
+    return StepPlan(step, (), (new,), copies, (StepItem(seq_id, 0, len(PROMPT), 1, pack(blocks)),), lane=lane)
 
 
 class Rig:
@@ -80,17 +80,17 @@ def test_nothing_is_sent_before_it_is_said_to_be_written(rig: Rig, num_told: int
 def test_o8_lanes_have_a_queue_of_two_each(rig: Rig) -> None:
     for step in (1, 2):
         rig.device.launch(prompt(2 * step - 1, 2 * step - 1, [], PREFILL_LANE))
-        rig.device.launch(prompt(2 * step, 2 * step, [], MAIN_LANE))
+        rig.device.launch(prompt(2 * step, 2 * step, [], lane=MAIN_LANE))
     with pytest.raises(Violation, match="launch queue of two"):
-        rig.device.launch(prompt(5, 5, [], MAIN_LANE))
+        rig.device.launch(prompt(5, 5, [], lane=MAIN_LANE))
 
 
 def test_o8_steps_of_two_lanes_end_in_any_order_and_those_of_one_in_theirs(rig: Rig) -> None:
     rig.device.lanes.slow_factor = 50.0
     rig.device.launch(prompt(1, 1, [0, 1, 2], PREFILL_LANE))
     rig.device.lanes.slow_factor = 1.0
-    rig.device.launch(prompt(2, 2, [3, 4, 5], MAIN_LANE))
-    rig.device.launch(StepPlan(3, (), (), (), (), MAIN_LANE))
+    rig.device.launch(prompt(2, 2, [3, 4, 5], lane=MAIN_LANE))
+    rig.device.launch(StepPlan(3, (), (), (), (), lane=MAIN_LANE))
     rig.bench.run()
     assert rig.done() == [2, 3, 1]
 
@@ -101,7 +101,7 @@ def test_o8_a_step_is_slower_while_the_other_lane_runs_one_too(rig: Rig) -> None
     alone.bench.run()
     alone_s = alone.bench.env.time.now
     rig.device.launch(prompt(1, 1, [0, 1, 2], PREFILL_LANE))
-    rig.device.launch(prompt(2, 2, [3, 4, 5], MAIN_LANE))
+    rig.device.launch(prompt(2, 2, [3, 4, 5], lane=MAIN_LANE))
     rig.bench.run()
     both_s = rig.bench.env.time.now
     assert alone_s < both_s < 2.5 * SHARED_STRETCH * alone_s
@@ -110,10 +110,10 @@ def test_o8_a_step_is_slower_while_the_other_lane_runs_one_too(rig: Rig) -> None
 @pytest.mark.parametrize(
     "plan",
     [
-        prompt(2, 2, [3, 4, 2], MAIN_LANE),  # writes what step 1 writes
+        prompt(2, 2, [3, 4, 2], lane=MAIN_LANE),  # writes what step 1 writes
         prompt(2, 2, [3, 4, 5], MAIN_LANE, (CopyBlock(1, 6, 2),)),  # reads it
-        StepPlan(2, (), (), (), (StepItem(1, 11, 1, 1, b""),), MAIN_LANE),  # goes on with its sequence
-        StepPlan(2, (1,), (), (), (), MAIN_LANE),  # forgets its sequence
+        StepPlan(2, (), (), (), (), (1,), (), 12, lane=MAIN_LANE),  # goes on with its sequence
+        StepPlan(2, (1,), (), (), (), lane=MAIN_LANE),  # forgets its sequence
     ],
     ids=["writes", "reads", "continues", "drops"],
 )
@@ -127,7 +127,7 @@ def test_o8_what_the_other_lane_only_reads_may_be_read(rig: Rig) -> None:
     rig.device.launch(prompt(1, 1, [0, 1, 2], PREFILL_LANE))
     rig.bench.run()
     rig.device.lanes.held.clear()
-    decode = StepPlan(2, (), (), (), (StepItem(1, 11, 1, 1, b""),), MAIN_LANE)
+    decode = StepPlan(2, (), (), (), (), (1,), (), 12, lane=MAIN_LANE)
     rig.device.launch(decode)
     rig.device.launch(prompt(3, 3, [4, 5, 6], PREFILL_LANE, (CopyBlock(0, 4, 3),)))
     rig.bench.run()

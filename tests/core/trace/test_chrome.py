@@ -24,7 +24,8 @@ def named(trace: dict, name: str) -> list[dict]:
 
 
 def launch(number: int, decodes: int, tokens: int) -> ev.Launch:
-    return ev.Launch(StepPlan(number, (), (), (), (StepItem(1, 0, 1, 1, b""),)), decodes, tokens)
+    items = (StepItem(1, 0, tokens, 1, b""),) if tokens else ()
+    return ev.Launch(StepPlan(number, (), (), (), items, tuple(range(2, 2 + decodes))))
 
 
 def test_steps_follow_each_other_on_the_device_with_what_they_computed() -> None:

@@ -51,7 +51,7 @@ def test_several_reports_of_threads_are_recorded_one_by_one() -> None:
 def test_steps_are_matched_with_their_ends_whatever_is_forgotten_of_them() -> None:
     recorder = Recorder(10)
     done = ev.StepDone(StepResult(6, (ItemResult(9, 1, (SampledToken(0, 77777),)),), 0.5, 8))
-    recorder.turn(done, [ev.Launch(PLAN, 0, 4)], 1.0, 1.0)
+    recorder.turn(done, [ev.Launch(PLAN)], 1.0, 1.0)
     (before, running) = steps(recorder.since(0.0))
     assert (before.step_id, before.launched_at, before.done_at, before.kind) == (6, None, 1.0, "")
     assert (running.step_id, running.launched_at, running.done_at, running.kind) == (7, 1.0, None, "prefill")
@@ -63,7 +63,7 @@ def test_no_record_holds_what_a_client_said_or_was_answered() -> None:
     recorder = Recorder(100, 64)
     result = StepResult(7, (ItemResult(1, 4, (SampledToken(0, 77777),)),), 0.5)
     commands = [
-        ev.Launch(PLAN, 0, 4),
+        ev.Launch(PLAN),
         ev.Exit(70, "secret detail"),
         Note("transport failed", 1, 0, Reason.PEER_LOST, {"admitted_s": 1.0}, "decode", "secret detail"),
         Span("hold", 0.5, 1.0, Reason.HELD, 2.0, "fill", AttemptId(1, 0).request_id),

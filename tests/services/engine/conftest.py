@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="the engine is not installed")
 
 import torch
 
-from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewSequence, SampledToken, StepItem, StepPlan
+from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewBlocks, NewSequence, SampledToken, StepItem, StepPlan
 from baton.core.wire.sampling import SamplingParams
 from baton.services.executor.engine.devices.base import Device
 from baton.services.model.fetch import fetch
@@ -80,17 +80,29 @@ class Runner:
         self._step_id = 0
         self._new: list[NewSequence] = []
         self._copies: list[CopyBlock] = []
+        self._known: dict[int, int] = {}  #: by sequence: tokens, as far as they are sampled
+        self._choices: dict[int, int] = {}
 
     def add(self, seq_id: int, tokens: list[int], params: SamplingParams, num_prompt: int = 0, choice: int = 0) -> None:
+        self._known[seq_id], self._choices[seq_id] = len(tokens), choice
         self._new.append(NewSequence(seq_id, pack(tokens), num_prompt or len(tokens), params, choice))
 
     def copy(self, source: int, destination: int, num_slots: int) -> None:
         self._copies.append(CopyBlock(source, destination, num_slots))
 
     def step(self, *items: tuple[int, int, int, int, list[int]]) -> dict[int, tuple[SampledToken, ...]]:
-        """Items are (seq_id, start, num_tokens, num_samples, new blocks); sampled tokens by seq_id."""
-        planned = tuple(StepItem(*item[:4], pack(item[4])) for item in items)
-        plan = StepPlan(self._step_id, (), tuple(self._new), tuple(self._copies), planned)
+        """Items are (seq_id, start, num_tokens, num_samples, new blocks); sampled tokens by seq_id. Those of one sample
+        after the last known token decode."""
+        rows = [StepItem(*item[:4], pack(item[4])) for item in items]
+        last = [(self._known[row.seq_id] - 1, 1, 1) for row in rows]
+        decodes = [
+            row for row, end in zip(rows, last, strict=True) if (row.start, row.num_tokens, row.num_samples) == end
+        ]
+        planned = tuple(row for row in rows if row not in decodes)
+        new_blocks = tuple(NewBlocks(row.seq_id, row.new_block_ids) for row in decodes if row.new_block_ids)
+        named = tuple(row.seq_id for row in decodes)
+        context = sum(row.start + 1 for row in decodes)
+        plan = StepPlan(self._step_id, (), tuple(self._new), tuple(self._copies), planned, named, new_blocks, context)
         self._step_id += 1
         self._new, self._copies = [], []
         completion = self.device.create_completion(MAIN_LANE)
@@ -99,8 +111,15 @@ class Runner:
         self.device.wait(completion)
         result = self.device.collect(plan.step_id)
         assert [item.num_computed for item in result.items] == [item.num_tokens for item in planned]
-        self.failed = [item.seq_id for item in result.items if item.grammar_failed]
-        return {item.seq_id: item.sampled for item in result.items}
+        assert result.num_context == context
+        self.failed = [*result.grammar_failed, *[item.seq_id for item in result.items if item.grammar_failed]]
+        logprobs = dict(result.logprobs)
+        sampled = {item.seq_id: item.sampled for item in result.items}
+        for seq_id, token in zip(named, result.decoded, strict=True):
+            sampled[seq_id] = (SampledToken(self._choices[seq_id], token, logprobs.get(seq_id)),)
+        for row in rows:
+            self._known[row.seq_id] += row.num_samples > 0
+        return {row.seq_id: sampled[row.seq_id] for row in rows}
 
     def generate(
         self, seq_id: int, prompt: list[int], params: SamplingParams, chunks: list[int], blocks: list[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewSequence, StepItem, StepPlan
+from baton.core.executor.steps import MAIN_LANE, CopyBlock, NewBlocks, NewSequence, StepItem, StepPlan
 from baton.core.sim import token_model
 from baton.core.sim.reference import prompt_scores
 from baton.core.sim.scenario import Client
@@ -28,11 +28,12 @@ def new(seq_id: int, tokens: list[int], seed: int = 5) -> NewSequence:
 
 def run(device: FakeDevice, plan: StepPlan) -> list[int]:
     device.launch(plan)
-    return [token.token for item in device.collect(plan.step_id).items for token in item.sampled]
+    result = device.collect(plan.step_id)
+    return [*result.decoded, *[token.token for item in result.items for token in item.sampled]]
 
 
 def decode(device: FakeDevice, seq_id: int, start: int, count: int, first_step: int = 100) -> list[int]:
-    plans = [StepPlan(first_step + i, (), (), (), (StepItem(seq_id, start + i, 1, 1, b""),)) for i in range(count)]
+    plans = [StepPlan(first_step + i, (), (), (), (), (seq_id,), (), start + i + 1) for i in range(count)]
     return [run(device, plan)[0] for plan in plans]
 
 
@@ -104,7 +105,7 @@ def test_a_stale_block_anywhere_in_the_prefix_gives_wrong_tokens(block: int) -> 
     other = [(token + 1) % 256 for token in PROMPT]
     run(device, StepPlan(2, (), (new(2, other),), (), (StepItem(2, 0, 10, 0, pack([4, 5, 6])),)))
     device.kv[block] = device.kv[4 + block]
-    wrong = run(device, StepPlan(3, (), (), (), (StepItem(1, 10, 1, 1, b""),)))
+    wrong = run(device, StepPlan(3, (), (), (), (), (1,), (), 11))
     assert wrong != whole_answer()[:1]
     assert (stale != device.kv[block]).any()
 
@@ -113,15 +114,17 @@ def test_a_half_written_slot_gives_wrong_tokens() -> None:
     device = FakeDevice(8, BLOCK)
     run(device, StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
     device.kv[0, 1, 2] = 0
-    assert run(device, StepPlan(2, (), (), (), (StepItem(1, 10, 1, 1, b""),))) != whole_answer()[:1]
+    assert run(device, StepPlan(2, (), (), (), (), (1,), (), 11)) != whole_answer()[:1]
 
 
-def test_shared_prefix_blocks_and_a_copied_partial_block_continue_like_the_original() -> None:
+@pytest.mark.parametrize("decodes", [True, False])
+def test_shared_prefix_blocks_and_a_copied_partial_block_continue_like_the_original(decodes: bool) -> None:
     device = FakeDevice(8, BLOCK)
     run(device, StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 10, 0, pack([0, 1, 2])),)))
-    copy = CopyBlock(2, 6, 2)
-    plan = StepPlan(2, (1,), (new(2, PROMPT),), (copy,), (StepItem(2, 10, 1, 1, pack([0, 1, 6])),))
-    assert run(device, plan) == whole_answer()[:1]
+    copy, blocks = CopyBlock(2, 6, 2), pack([0, 1, 6])
+    as_item = StepPlan(2, (1,), (new(2, PROMPT),), (copy,), (StepItem(2, 10, 1, 1, blocks),))
+    as_decode = StepPlan(2, (1,), (new(2, PROMPT),), (copy,), (), (2,), (NewBlocks(2, blocks),), 11)
+    assert run(device, as_decode if decodes else as_item) == whole_answer()[:1]
 
 
 def test_choices_of_one_prefill_are_the_tokens_that_each_would_have_drawn_alone() -> None:
@@ -152,6 +155,14 @@ def test_a_plan_that_names_unknown_things_changes_nothing() -> None:
         StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 4, 0, pack([0]), 5),)),
         StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 11, 1, pack([0, 1, 2]), 11),)),
         StepPlan(1, (), (), (CopyBlock(0, 4, 1),), ()),
+        StepPlan(1, (), (), (), (), (9,)),
+        StepPlan(1, (), (new(1, PROMPT),), (), (), (1,), (NewBlocks(1, pack([0, 1])),), 11),
+        StepPlan(1, (), (new(1, PROMPT),), (), (), (1,), (NewBlocks(1, pack([0, 1, 4])),), 11),
+        StepPlan(1, (), (new(1, [7]),), (), (), (1, 1), (NewBlocks(1, pack([0])),), 2),
+        StepPlan(1, (), (new(1, []),), (), (), (1,), (NewBlocks(1, pack([0])),)),
+        StepPlan(1, (1,), (), (), (), (1,)),
+        StepPlan(1, (), (new(1, PROMPT),), (), (), (1,), (NewBlocks(1, pack([0, 1, 2])),), 10),
+        StepPlan(1, (), (new(1, PROMPT),), (), (StepItem(1, 0, 4, 0, pack([0])),), (), (NewBlocks(1, pack([1])),)),
     ]
     for plan in bad:
         with pytest.raises(PlanRejected):

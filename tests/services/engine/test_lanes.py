@@ -31,15 +31,19 @@ def step(device: Any, plan: StepPlan) -> list[SampledToken]:
     device.launch(plan)
     device.record(completion)
     device.wait(completion)
-    return [token for item in device.collect(plan.step_id).items for token in item.sampled]
+    result = device.collect(plan.step_id)
+    logprobs = dict(result.logprobs)
+    decoded = zip(plan.decodes, result.decoded, strict=True)
+    found = [SampledToken(0, token, logprobs[seq_id]) for seq_id, token in decoded]
+    return found + [token for item in result.items for token in item.sampled]
 
 
 def decode(device: Any, lane: int) -> list[SampledToken]:
     """A prompt of 5 tokens and 29 decode steps."""
     new = NewSequence(1, pack(PROMPT[:5]), 5, PARAMS, 0)
-    found = step(device, StepPlan(1, (), (new,), (), (StepItem(1, 0, 5, 1, pack(range(4))),), lane))
+    found = step(device, StepPlan(1, (), (new,), (), (StepItem(1, 0, 5, 1, pack(range(4))),), lane=lane))
     for start in range(5, 34):
-        found += step(device, StepPlan(2 * start, (), (), (), (StepItem(1, start, 1, 1, b""),), lane))
+        found += step(device, StepPlan(2 * start, (), (), (), (), (1,), (), start + 1, lane=lane))
     return found
 
 
@@ -51,8 +55,8 @@ def prefill(device: Any, lane: int) -> list[SampledToken]:
         first = StepItem(number, 0, 70, 0, pack(range(10 * number, 10 * number + 10)))
         rest = StepItem(number, 70, 80, 1, b"")
         gone = (number - 1,) if number > 2 else ()
-        step(device, StepPlan(1001 + 4 * number, (), (new,), (), (first,), lane))
-        found += step(device, StepPlan(1003 + 4 * number, gone, (), (), (rest,), lane))
+        step(device, StepPlan(1001 + 4 * number, (), (new,), (), (first,), lane=lane))
+        found += step(device, StepPlan(1003 + 4 * number, gone, (), (), (rest,), lane=lane))
     return found
 
 

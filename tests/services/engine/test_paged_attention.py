@@ -43,7 +43,7 @@ class Setup:
     def attend(self, spans: list[tuple[DeviceSequence, int, int]], which: int, threads: int = 2) -> torch.Tensor:
         """Queries that depend on the position alone: [all rows, num_heads * head_dim]."""
         items = tuple(StepItem(sequence.seq_id, start, count, 0, b"") for sequence, start, count in spans)
-        batch = build_batch(items, [sequence for sequence, _, _ in spans], self.layout.block_size)
+        batch = build_batch([], items, [sequence for sequence, _, _ in spans], self.layout.block_size)
         native = NativeAttention(self.cache.memory, self.num_heads, which, threads)
         return native.attend(1, self.queries(batch.positions), AttentionStep(batch))
 
@@ -104,7 +104,7 @@ def test_rotation_and_store_agree_with_torch(is_normed: bool, which: int) -> Non
     setup.cache.memory.zero_()
     table = rope_table(RopeConfig(10000.0), 32, 512, torch.float32)
     sequence = setup.sequence(1, 70)
-    batch = build_batch((StepItem(1, 20, 50, 0, b""),), [sequence], 16)
+    batch = build_batch([], (StepItem(1, 20, 50, 0, b""),), [sequence], 16)
     qkv = setup.queries(batch.positions)
     query, key, value = (part.unflatten(1, (-1, 32)) for part in qkv.clone().split((192, 64, 64), dim=1))
     norms = (torch.rand(32), torch.rand(32)) if is_normed else None

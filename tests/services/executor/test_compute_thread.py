@@ -58,7 +58,7 @@ def prefill(step_id: int, lane: int = MAIN_LANE) -> StepPlan:
     """Three tokens of a new sequence, and one sample."""
     new = NewSequence(step_id, bytes(12), 3, SamplingParams(max_tokens=9), 0)
     item = StepItem(step_id, 0, 3, 1, (step_id % 16).to_bytes(4, "little"))
-    return StepPlan(step_id, (), (new,), (), (item,), lane)
+    return StepPlan(step_id, (), (new,), (), (item,), lane=lane)
 
 
 def test_steps_are_done_in_order_and_proven(bench: Bench) -> None:

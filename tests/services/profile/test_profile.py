@@ -37,11 +37,12 @@ def logged_steps(count: int, num_steps: int = 8192) -> StepLog:
     clock, rng = Clock(), Random(1)
     log = StepLog(clock, num_steps)
     for step_id in range(1, count + 1):
-        decodes = [StepItem(n, rng.randrange(10, 500), 1, 1, b"") for n in range(rng.randrange(0, 20))]
+        lengths = [rng.randrange(10, 500) for _ in range(rng.randrange(0, 20))]
         chunk = rng.randrange(2, 300)
-        prompts = [] if decodes and step_id % 2 else [StepItem(99, 0, chunk, 1, b"")]
-        plan = StepPlan(step_id, (), (), (), (*decodes, *prompts))
-        log.launched(Launch(plan, len(decodes), chunk if prompts else 0))
+        prompts = () if lengths and step_id % 2 else (StepItem(99, 0, chunk, 1, b""),)
+        decodes = tuple(range(len(lengths)))
+        plan = StepPlan(step_id, (), (), (), prompts, decodes, num_context=sum(lengths))
+        log.launched(Launch(plan))
         duration_s = STEP_S + plan.num_tokens * TOKEN_S
         clock.now += duration_s
         log.said(PieceLanded(step_id))

@@ -10,13 +10,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
 import torch
 
 from baton.core.executor.steps import ItemResult, PromptScores, StepItem, StepPlan, StepResult
 from baton.core.layout import NUM_PLANES
 from baton.services.executor.engine.batch import Batch, build_batch
 from baton.services.executor.engine.collective import RankGroup
-from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.devices.host import HostQueue, step_result
 from baton.services.executor.engine.devices.part import CpuPart
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.kernels.native import choose_team, is_supported
@@ -83,18 +84,17 @@ class CpuDevice(HostQueue):
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
-        sequences = self._sequences.apply(plan)
+        decoding, sequences = self._sequences.apply(plan)
         self.begin(plan)
         with torch.inference_mode():
             for copy in plan.copies:
                 self.cache.copy(copy)
-            items: tuple[ItemResult, ...] = ()
-            num_decodes = 0
-            if plan.items:
-                batch = build_batch(plan.items, sequences, self.layout.block_size)
-                num_decodes = len(batch.decode_rows)
-                items = self._compute(plan, sequences, batch)
-        self.store(StepResult(plan.step_id, items, time.perf_counter() - started_at, num_decodes))
+            if plan.items or plan.decodes:
+                batch = build_batch(decoding, plan.items, sequences, self.layout.block_size)
+                result = self._compute(plan, decoding, sequences, batch)
+            else:
+                result = StepResult(plan.step_id, (), 0.0)
+        self.store(msgspec.structs.replace(result, duration_s=time.perf_counter() - started_at))
 
     def close(self) -> None:
         """Nothing runs after `launch`; memory goes with the object."""
@@ -118,18 +118,22 @@ class CpuDevice(HostQueue):
 
         return wrote
 
-    def _compute(self, plan: StepPlan, sequences: list[DeviceSequence], batch: Batch) -> tuple[ItemResult, ...]:
+    def _compute(
+        self, plan: StepPlan, decoding: list[DeviceSequence], sequences: list[DeviceSequence], batch: Batch
+    ) -> StepResult:
+        """All but the step's duration."""
         items = plan.items
         hidden = self.forward(plan, batch)
         scores = self._score(items, sequences, batch, hidden)
         logits = self.decoder.logits(hidden[torch.from_numpy(batch.sample_rows)])
-        sampling = [(item, sequence) for item, sequence in zip(items, sequences, strict=True) if item.num_samples]
-        drawn = sample_rows(logits, [sequence for _, sequence in sampling], [item.num_samples for item, _ in sampling])
+        sampling = [(sequence, item.num_samples) for item, sequence in zip(items, sequences, strict=True)]
+        sampling = [(sequence, 1) for sequence in decoding] + [(s, count) for s, count in sampling if count]
+        drawn = sample_rows(logits, [sequence for sequence, _ in sampling], [count for _, count in sampling])
         by_sequence = {}
-        for (item, sequence), tokens in zip(sampling, drawn, strict=True):
+        for (sequence, _), tokens in zip(sampling, drawn, strict=True):
             sequence.tokens.append(tokens[0].token)
-            by_sequence[item.seq_id] = tokens
-        return tuple(
+            by_sequence[sequence.seq_id] = tokens
+        done = [
             ItemResult(
                 item.seq_id,
                 item.num_tokens,
@@ -138,7 +142,10 @@ class CpuDevice(HostQueue):
                 sequence.grammar_failed,
             )
             for item, sequence in zip(items, sequences, strict=True)
-        )
+        ]
+        num_context = int(batch.decode_lengths[: len(decoding)].sum())
+        decoded = [tokens[0] for tokens in drawn[: len(decoding)]]
+        return step_result(plan.step_id, done, len(batch.decode_rows), decoding, decoded, num_context)
 
     def _score(
         self, items: tuple[StepItem, ...], sequences: list[DeviceSequence], batch: Batch, hidden: torch.Tensor

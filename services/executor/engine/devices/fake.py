@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
-from baton.core.executor.steps import CopyBlock, ItemResult, SampledToken, StepItem, StepPlan, StepResult, TokenLogprobs
+from baton.core.executor.steps import CopyBlock, ItemResult, SampledToken, StepItem, StepPlan, TokenLogprobs
 from baton.core.layout import KvLayout
 from baton.core.sim import token_model
 from baton.core.wire.tokens import PromptScores, pack_scores
-from baton.services.executor.engine.devices.host import HostQueue
+from baton.services.executor.engine.devices.host import HostQueue, step_result
 from baton.services.executor.engine.grammar_masks import GrammarMasks
 from baton.services.executor.engine.sequences import DeviceSequence, SequenceTable
 
@@ -77,15 +78,18 @@ class FakeDevice(HostQueue):
 
     def launch(self, plan: StepPlan) -> None:
         started_at = time.perf_counter()
-        sequences = self._sequences.apply(plan)
+        decoding, sequences = self._sequences.apply(plan)
         for copy in plan.copies:
             self._copy(copy)
+        drawn = [self._decode(sequence) for sequence in decoding]
         items = [self._compute(item, sequence) for item, sequence in zip(plan.items, sequences, strict=True)]
         duration_s = self._step_time_s + plan.num_tokens * self._token_time_s
         if duration_s > 0:
             time.sleep(max(0.0, started_at + duration_s - time.perf_counter()))
-        num_decodes = sum(item.num_tokens == 1 for item in plan.items)
-        self.store(StepResult(plan.step_id, tuple(items), time.perf_counter() - started_at, num_decodes))
+        num_decodes = len(decoding) + sum(item.num_tokens == 1 for item in plan.items)
+        num_context = sum([len(sequence.tokens) - 1 for sequence in decoding])
+        result = step_result(plan.step_id, items, num_decodes, decoding, drawn, num_context)
+        self.store(msgspec.structs.replace(result, duration_s=time.perf_counter() - started_at))
 
     def close(self) -> None:
         """Nothing runs after `launch`; memory goes with the object."""
@@ -101,9 +105,18 @@ class FakeDevice(HostQueue):
         planes = self.kv[sequence.blocks[block]]
         return token_model.read_digest(int(planes[0, slot]), int(planes[1, slot]))
 
+    def _decode(self, sequence: DeviceSequence) -> SampledToken:
+        end = len(sequence.tokens)
+        digest = sequence.tokens[-1]
+        if self._checks_memory:
+            digest = self._write(sequence, end - 1, end) ^ self._prefix_fault(sequence, end)
+        (sampled,) = self._sample(sequence, digest, end - sequence.num_prompt_tokens, 1)
+        sequence.tokens.append(sampled.token)
+        return sampled
+
     def _compute(self, item: StepItem, sequence: DeviceSequence) -> ItemResult:
         end = item.start + item.num_tokens
-        digest = self._write(item, sequence) if self._checks_memory else sequence.tokens[end - 1]
+        digest = self._write(sequence, item.start, end) if self._checks_memory else sequence.tokens[end - 1]
         scores = self._score(sequence, item) if item.num_scores else None
         if not item.num_samples:
             return ItemResult(item.seq_id, item.num_tokens, (), scores)
@@ -113,11 +126,10 @@ class FakeDevice(HostQueue):
         sequence.tokens.append(sampled[0].token)
         return ItemResult(item.seq_id, item.num_tokens, sampled, scores, sequence.grammar_failed)
 
-    def _write(self, item: StepItem, sequence: DeviceSequence) -> int:
-        """The slots of the item's tokens; returns the digest that memory holds in the last one."""
-        digest = self._read(sequence, item.start - 1)
-        end = item.start + item.num_tokens
-        for position in range(item.start, end):
+    def _write(self, sequence: DeviceSequence, start: int, end: int) -> int:
+        """The slots of these positions; returns the digest that memory holds in the last one."""
+        digest = self._read(sequence, start - 1)
+        for position in range(start, end):
             digest = token_model.next_digest(digest, sequence.tokens[position])
             block, slot = divmod(position, self.layout.block_size)
             planes = self.kv[sequence.blocks[block]]

@@ -18,7 +18,7 @@ import msgspec
 import torch
 
 from baton.core.errors import Incompatible
-from baton.core.executor.steps import ItemResult, StepPlan, StepResult
+from baton.core.executor.steps import StepPlan, StepResult
 from baton.services.executor.engine.batch import Batch
 from baton.services.executor.engine.collective import DIGEST_BYTES, GroupBroken, RankGroup
 from baton.services.executor.engine.devices.cpu import CpuDevice
@@ -63,7 +63,7 @@ class RankDevice(CpuDevice):
 
     def launch(self, plan: StepPlan) -> None:
         super().launch(plan)
-        if not plan.items:  # no sum has shown that the other ranks have done it
+        if not plan.num_tokens:  # no sum has shown that the other ranks have done it
             self.group.agree(plan.step_id, self._chain)
 
 
@@ -75,11 +75,13 @@ class GroupDevice(RankDevice):
         self._tell = tell
         self._end = end
         self._sampled: list[tuple[int, int]] = []  #: what the other ranks do not know yet
+        self._decodes: tuple[int, ...] = ()  #: of the plan that is computed
 
     def begin(self, plan: StepPlan) -> None:
         self.group.check()
         order = msgspec.msgpack.encode(RankOrder(plan, tuple(self._sampled)))
         self._sampled.clear()
+        self._decodes = plan.decodes
         try:
             self._tell(order)
         except OSError as error:
@@ -96,6 +98,7 @@ class GroupDevice(RankDevice):
             raise
 
     def store(self, result: StepResult) -> None:
+        self._sampled += zip(self._decodes, result.decoded, strict=True)
         self._sampled += [(item.seq_id, item.sampled[0].token) for item in result.items if item.sampled]
         super().store(result)
 
@@ -123,9 +126,11 @@ class FollowerDevice(RankDevice):
     def begin(self, plan: StepPlan) -> None:
         self._agree(plan, self._order)
 
-    def _compute(self, plan: StepPlan, sequences: list[DeviceSequence], batch: Batch) -> tuple[ItemResult, ...]:
+    def _compute(
+        self, plan: StepPlan, decoding: list[DeviceSequence], sequences: list[DeviceSequence], batch: Batch
+    ) -> StepResult:
         self.forward(plan, batch)
-        return ()
+        return StepResult(plan.step_id, (), 0.0)
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from baton.core.executor.steps import StepResult
+from baton.core.executor.steps import ItemResult, SampledToken, StepResult
 from baton.services.executor.engine.devices.base import CompletionState, DeviceBroken
+from baton.services.executor.engine.sequences import DeviceSequence
+
+
+def step_result(
+    step_id: int,
+    items: Sequence[ItemResult],
+    padded_batch: int,
+    decoding: Sequence[DeviceSequence],
+    drawn: Sequence[SampledToken],
+    num_context: int,
+) -> StepResult:
+    """All but the step's duration. `drawn[i]` is the sample of `decoding[i]`."""
+    both = zip(decoding, drawn, strict=True)
+    return StepResult(
+        step_id,
+        tuple(items),
+        0.0,
+        padded_batch,
+        decoded=tuple([sampled.token for sampled in drawn]),
+        num_context=num_context,
+        logprobs=tuple([(s.seq_id, sampled.logprobs) for s, sampled in both if sampled.logprobs is not None]),
+        grammar_failed=tuple([sequence.seq_id for sequence in decoding if sequence.grammar_failed]),
+    )
 
 
 class HostCompletion:

@@ -66,7 +66,7 @@ def test_commands_after_one_that_occupies_the_loop_are_performed_when_it_is_free
 
 def plan(step_id: int, lane: int, num_tokens: int, seq_id: int) -> StepPlan:
     new = NewSequence(seq_id, bytes(4 * 1000), 1000, SamplingParams(max_tokens=9, seed=5), 0)
-    return StepPlan(step_id, (), (new,), (), (StepItem(seq_id, 0, num_tokens, 0, b""),), lane)
+    return StepPlan(step_id, (), (new,), (), (StepItem(seq_id, 0, num_tokens, 0, b""),), lane=lane)
 
 
 def device_of(model: StepModel) -> tuple[LoopProcess, TimedDevice, list[StepRecord], list[Any]]:
@@ -74,6 +74,22 @@ def device_of(model: StepModel) -> tuple[LoopProcess, TimedDevice, list[StepReco
     records: list[StepRecord] = []
     process = loop_process(lambda process, event: heard.append(event))
     return process, TimedDevice(process, model, records.append), records, heard
+
+
+def test_c27_a_batch_decodes_on_however_it_changes_and_the_device_counts_where() -> None:
+    process, device, records, heard = device_of(StepModel(prefill=kind(tokens=0.01), decode=kind(decodes=0.01)))
+    both, one = (1, 2), (2,)
+    device.launch(plan(1, 0, 1000, 1))
+    device.launch(plan(2, 0, 1000, 2))
+    for step_id, decodes in enumerate((both, both, both, one, one, both), 3):
+        device.launch(StepPlan(step_id, (), (), (), (), decodes))
+    while process.env.time.step():
+        pass
+    results = [event.result for event in heard][2:]
+    assert [result.num_context for result in results] == [2002, 2004, 2006, 1004, 1005, 1004 + 1006]
+    assert [record.features.context for record in records[2:]] == [result.num_context for result in results]
+    assert [result.decoded for result in results] == [(5, 5)] * 3 + [(5,)] * 2 + [(5, 5)]
+    assert results[0].decoded is results[2].decoded
 
 
 def test_two_lanes_at_once_take_longer_by_the_profiles_factor_and_no_longer_than_both_are_there() -> None:
@@ -111,7 +127,7 @@ def test_h8_a_part_that_is_shorter_than_a_block_tells_when_it_completes_one() ->
     process.report = told.append  # type: ignore[method-assign]
     device.tell_progress(KvLayout(4, 1, 4, "float32", 64, "model", "tokenizer"))
     device.launch(plan(1, 0, 60, 1))
-    device.launch(StepPlan(2, (), (), (), (StepItem(1, 60, 60, 0, b""),), 0))
+    device.launch(StepPlan(2, (), (), (), (StepItem(1, 60, 60, 0, b""),)))
     while process.env.time.step():
         pass
     assert [type(event) for event in told] == [StepDone, StepAdvanced, StepAdvanced, StepDone]

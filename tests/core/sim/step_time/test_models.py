@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from baton.core.executor.steps import StepItem
+from baton.core.executor.steps import StepItem, StepPlan
 from baton.core.sim.step_time.features import Features, StepKind, features_of
 from baton.core.sim.step_time.model import KindModel, Piece, StepModel, StepUnknown, Term, affine
 from baton.core.sim.step_time.profile import BadProfile, built_in, decode_profile, encode_profile, load_profile
@@ -16,14 +16,13 @@ DECODES = Features(decodes=10, context=5000, rows=10)
 BOTH = Features(tokens=1000, attention=500_000, prompts=1, decodes=10, context=5000, rows=11)
 
 
-def test_features_are_counted_from_the_items_of_a_plan() -> None:
-    decodes = StepItem(1, 99, 1, 1, b""), StepItem(2, 49, 1, 1, b"")
-    items = (*decodes, StepItem(3, 200, 100, 0, b""), StepItem(4, 0, 30, 2, b""))
-    found = features_of(items, 2)
+def test_features_are_counted_from_a_plan() -> None:
+    items = (StepItem(3, 200, 100, 0, b""), StepItem(4, 0, 30, 2, b""))
+    found = features_of(StepPlan(1, (), (), (), items, (1, 2), num_context=150))
     assert found == Features(130, 100 * 250 + 30 * 15, 2, 2, 150, 4)
     assert found.kind is StepKind.MIXED
-    assert features_of(items[:2], 2).kind is StepKind.DECODE
-    assert features_of(items[2:], 0).kind is StepKind.PREFILL
+    assert features_of(StepPlan(1, (), (), (), (), (1, 2))).kind is StepKind.DECODE
+    assert features_of(StepPlan(1, (), (), (), items)).kind is StepKind.PREFILL
 
 
 def test_each_kind_of_step_has_its_own_formula() -> None:
