@@ -25,7 +25,7 @@ def open_transfer(state: ExecutorState, group: SequenceGroup, life: Life, num_he
     hashes = b""
     if state.config.share_wait_s > 0:
         num_full = state.layout.anchor(group.work.num_tokens // state.layout.block_size)  # what will be published (P1)
-        hashes = bytes(group.first.hashes[num_held_blocks * HASH_BYTES : num_full * HASH_BYTES])
+        hashes = bytes(group.first.hashes[: num_full * HASH_BYTES][num_held_blocks * HASH_BYTES :])
     window_bytes = _window_share(state, life)
     transfer = Incoming(state.next_transfer_id(), life, generation, group, len(ids), hashes, window_bytes)
     group.incoming = transfer

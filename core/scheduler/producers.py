@@ -59,7 +59,7 @@ class Producers:
         one computes the same block only one of the two can publish it, and the other's chain ends there: behind it this
         one publishes nothing that one could rely on."""
         here, first = self._by_hash.setdefault(executor.index, {}), span[0]
-        own = split(hashes[first * HASH_BYTES : span[1] * HASH_BYTES])
+        own = split(hashes[: span[1] * HASH_BYTES][first * HASH_BYTES :])
         if not here.keys().isdisjoint(own):
             own = own[: next(index for index, block_hash in enumerate(own) if block_hash in here)]
         if own and work_id not in self._by_attempt:
